@@ -1,0 +1,114 @@
+"""One small registry for everything that can be added by name.
+
+A thing is registered with a decorator (``@register_dataset("name", ...)``) or by an installed
+package through the entry-point groups ``gazeattn.datasets``, ``gazeattn.models`` and so on.
+What is registered shows up in the command line, the configuration and the contract tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from gazeattn.errors import GazeattnError, UnknownNameError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered object with the facts that tables and reports show.
+
+    Attributes
+    ----------
+    name : str
+    obj : object
+        The registered class, function or definition.
+    info : dict
+        Free facts; the usual keys are ``task``, ``size``, ``licence``, ``citation``,
+        ``description`` and ``requires``.
+    """
+
+    name: str
+    obj: Any
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+class Registry:
+    """A mapping from names to entries that loads its built-in members on first use.
+
+    Parameters
+    ----------
+    kind
+        Singular noun used in messages, e.g. ``"dataset"``.
+    modules
+        Modules to import before the first look-up; importing them registers the built-ins.
+    """
+
+    def __init__(self, kind: str, modules: tuple[str, ...] = ()) -> None:
+        self.kind = kind
+        self._modules = modules
+        self._entries: dict[str, Entry] = {}
+        self._loaded = False
+
+    def register(self, name: str, **info: Any) -> Callable[[T], T]:
+        """Return a decorator that stores the decorated object under `name`."""
+
+        def decorate(obj: T) -> T:
+            if name in self._entries and self._entries[name].obj is not obj:
+                raise GazeattnError(f"{self.kind} {name!r} is registered twice")
+            self._entries[name] = Entry(name, obj, info)
+            return obj
+
+        return decorate
+
+    def load(self) -> None:
+        """Import the built-in modules and the entry points of other packages, once."""
+        if self._loaded:
+            return
+        self._loaded = True
+        for module in self._modules:
+            import_module(module)
+        for point in entry_points(group=f"gazeattn.{self.kind}s"):
+            obj = point.load()
+            if point.name not in self._entries:
+                self._entries[point.name] = Entry(point.name, obj, getattr(obj, "info", {}) or {})
+
+    def get(self, name: str) -> Entry:
+        """Return the entry called `name`, or raise `UnknownNameError` with suggestions."""
+        self.load()
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise UnknownNameError(self.kind, name, self._entries) from None
+
+    def names(self) -> list[str]:
+        """Return all names in alphabetical order."""
+        self.load()
+        return sorted(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        self.load()
+        return iter([self._entries[n] for n in sorted(self._entries)])
+
+    def __contains__(self, name: object) -> bool:
+        self.load()
+        return name in self._entries
+
+
+datasets = Registry("dataset", ("gazeattn.datasets",))
+models = Registry("model", ("gazeattn.lm",))
+metrics = Registry("metric", ("gazeattn.metrics",))
+attention_methods = Registry("attention method", ("gazeattn.lm",))
+baselines = Registry("baseline", ("gazeattn.attention",))
+readers = Registry("reader", ())
+
+register_dataset = datasets.register
+register_model = models.register
+register_metric = metrics.register
+register_attention = attention_methods.register
+register_baseline = baselines.register
+register_reader = readers.register
