@@ -1,0 +1,204 @@
+"""The command `gazeattn`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import gazeattn
+from gazeattn import registry
+from gazeattn.errors import GazeattnError, UnknownNameError
+
+DESCRIPTION = """\
+Eye tracking and human attention modelling: human against model attention on text.
+
+  gazeattn compare                       the main experiment, with its defaults
+  gazeattn compare lm=minilm             the same with another model
+  gazeattn compare --help                every option of it
+"""
+
+COMPARE_HELP = """\
+usage: gazeattn compare [KEY=VALUE ...] [-m] [--cfg job]
+
+Compare human reading attention with a language model's attention: word measures from fixations,
+attention methods, baselines, a noise ceiling and significance. Ends with a table and report.html.
+
+examples:
+  gazeattn compare
+  gazeattn compare dataset=onestop_sample lm=minilm attention.methods=[raw,rollout]
+  gazeattn compare dataset=table dataset.fixations=F.csv dataset.words=W.csv
+  gazeattn compare lm=path/to/model measures=[gaze_duration] hydra.run.dir=outputs/mine
+  gazeattn compare -m lm=smollm2-135m,minilm question=true,false
+
+choices:
+{choices}
+
+values (see conf/compare.yaml):
+  measures, metrics, baselines, controls, head_metrics     lists of names
+  topk, level, average, question, limit, seed              numbers and switches
+  root, fetch, overwrite                                   files
+  attention.*                                              conventions of the model side
+
+options of Hydra:
+  -m, --multirun      run every combination of comma-separated values
+  --cfg job           show the whole configuration and stop
+  --hydra-help        everything else that Hydra can do
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code.
+
+    Exit codes: 0 done, 1 unexpected fault, 2 wrong input or usage, 130 interrupted.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _main(arguments)
+    except GazeattnError as error:
+        print(f"gazeattn: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("gazeattn: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe, such as head, has left
+        sys.stderr.close()
+        return 0
+
+
+def _main(arguments: list[str]) -> int:
+    # overrides of an experiment are Hydra's grammar, which argparse must not touch
+    if arguments and arguments[0] == "compare":
+        return _compare(arguments[1:])
+    parser = _parser()
+    if not arguments:
+        parser.print_help()
+        return 0
+    first = arguments[0]
+    if not first.startswith("-") and first not in _COMMANDS:
+        raise UnknownNameError("command", first, _COMMANDS)
+    options = parser.parse_args(arguments)
+    return int(options.run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gazeattn",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gazeattn {gazeattn.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    compare = commands.add_parser("compare", help=_COMMANDS["compare"], add_help=False)
+    compare.set_defaults(run=lambda options: _compare([]))
+    for name, show in (
+        ("datasets", _datasets),
+        ("models", _models),
+        ("methods", _methods),
+        ("metrics", _metrics),
+    ):
+        sub = commands.add_parser(name, help=_COMMANDS[name], description=_COMMANDS[name])
+        if name in ("datasets", "models"):
+            sub.add_argument("--root", help="folder of downloads (default: GAZEATTN_DATA or cache)")
+        sub.set_defaults(run=show)
+    fetch = commands.add_parser("fetch", help=_COMMANDS["fetch"], description=_COMMANDS["fetch"])
+    fetch.add_argument("names", nargs="+", metavar="NAME", help="data sets and models by name")
+    fetch.add_argument("--root", help="folder of downloads (default: GAZEATTN_DATA or cache)")
+    fetch.set_defaults(run=_fetch)
+    return parser
+
+
+_COMMANDS = {
+    "compare": "compare human reading attention with a language model's attention",
+    "datasets": "list the data sets: task, size, licence, citation, installed or not",
+    "models": "list the models: task, size, licence, citation, installed or not",
+    "methods": "list the attention methods and baselines",
+    "metrics": "list the agreement metrics",
+    "fetch": "download data sets and models, with checksums; finished ones are left alone",
+}
+
+
+def _compare(arguments: list[str]) -> int:
+    if "--help" in arguments or "-h" in arguments:
+        from gazeattn.experiments.config import choices, groups
+
+        width = max(len(g) for g in groups())
+        lines = [f"  {g:<{width}}  {', '.join(choices(g))}" for g in groups()]
+        print(COMPARE_HELP.format(choices="\n".join(lines)))
+        return 0
+    from gazeattn.experiments.compare import main as compare_main
+
+    return compare_main(arguments)
+
+
+def _datasets(options: argparse.Namespace) -> int:
+    from gazeattn.downloads import installed_state
+
+    _table(
+        "data sets",
+        ("name", "task", "size", "licence", "citation", "installed"),
+        [_facts(e, installed_state(e.name, options.root)) for e in registry.datasets],
+    )
+    return 0
+
+
+def _models(options: argparse.Namespace) -> int:
+    from gazeattn.downloads import installed_state
+
+    _table(
+        "models",
+        ("name", "task", "size", "licence", "citation", "installed"),
+        [_facts(e, installed_state(e.name, options.root)) for e in registry.models],
+    )
+    print("Any Hugging Face model works too: lm=FOLDER, lm=ORG/NAME or lm=FILE.gguf")
+    return 0
+
+
+def _facts(entry: registry.Entry, installed: str) -> tuple[str, ...]:
+    keys = ("task", "size", "licence", "citation")
+    return (entry.name, *(str(entry.info.get(k, "–")) for k in keys), installed)
+
+
+def _methods(options: argparse.Namespace) -> int:
+    rows = [
+        (e.name, str(e.info.get("family", "–")), str(e.info.get("description", "–")))
+        for e in registry.attention_methods
+    ]
+    rows += [(e.name, "baseline", str(e.info.get("description", "–"))) for e in registry.baselines]
+    _table("attention methods and baselines", ("name", "family", "what it is"), rows)
+    return 0
+
+
+def _metrics(options: argparse.Namespace) -> int:
+    rows = [
+        (e.name, str(e.info.get("bounds", "–")), str(e.info.get("description", "–")))
+        for e in registry.metrics
+    ]
+    _table("agreement metrics", ("name", "bounds", "what it is"), rows)
+    return 0
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    from gazeattn.downloads import fetch_all
+
+    for name, path in fetch_all(options.names, options.root).items():
+        print(f"{name}: {path}")
+    return 0
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    from rich.table import Table
+
+    from gazeattn.experiments.terminal import console
+
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*map(str, row))
+    console().print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Experiments: thin functions, each one a Hydra application."""

@@ -1,0 +1,111 @@
+"""Configuration: wrong names get a suggestion, wrong types name the key, short forms expand."""
+
+from __future__ import annotations
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.experiments.config import (
+    CompareConfig,
+    ConfigError,
+    check_positive,
+    choices,
+    conf_folder,
+    groups,
+    prepare_overrides,
+    store_registered,
+    typed,
+)
+
+
+def composed(*overrides: str) -> CompareConfig:
+    store_registered()
+    with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+        return typed(compose("compare", overrides=prepare_overrides(overrides)))
+
+
+def test_defaults_compose_to_plain_objects():
+    cfg = composed()
+    assert cfg.dataset == {"name": "onestop_sample"}
+    assert cfg.lm == {"name": "smollm2-135m"}
+    assert type(cfg.measures) is list and cfg.measures[0] == "total_reading_time"
+    assert cfg.size.name == "cpu" and cfg.size.permutations == 1000
+
+
+def test_every_choice_of_every_group_composes():
+    for group in groups():
+        for choice in choices(group):
+            extra = []
+            if (group, choice) == ("dataset", "table"):
+                extra = ["dataset.fixations=F.csv", "dataset.words=W.csv"]
+            if (group, choice) == ("lm", "custom"):
+                extra = ["lm.name=x"]
+            assert isinstance(composed(f"{group}={choice}", *extra), CompareConfig)
+
+
+@pytest.mark.parametrize(
+    ("override", "wanted"),
+    [
+        ("dataset=onestop_smple", "onestop_sample"),
+        ("lm=minlm", "minilm"),
+        ("lm=SmolLM2-135M", "smollm2-135m"),
+        ("lm=minilm,smolm2-135m", "smollm2-135m"),
+        ("loger=csv", "logger"),
+        ("measurs=[skip]", "measures"),
+        ("attention.method=[raw]", "attention.methods"),
+        ("size=cpuu", "cpu"),
+        ("size.permutation=3", "size.permutations"),
+        ("dataset.fixation=F.csv", "dataset.fixations"),
+    ],
+)
+def test_a_typo_gets_a_suggestion(override: str, wanted: str):
+    with pytest.raises(UnknownNameError) as caught:
+        prepare_overrides([override])
+    assert wanted in caught.value.suggestions
+    assert "did you mean" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("seed=abc", "seed"),
+        ("question=maybe", "question"),
+        ("size.permutations=many", "size.permutations"),
+        ("attention.batch_size=[1]", "attention.batch_size"),
+        ("measures=skip", "measures"),
+    ],
+)
+def test_a_wrong_type_names_the_key(override: str, key: str):
+    with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
+        composed(override)
+
+
+def test_a_mandatory_value_that_is_missing_is_named():
+    with pytest.raises(ConfigError, match=r"dataset\.fixations"):
+        composed("dataset=table")
+
+
+def test_numbers_that_no_run_can_use_raise():
+    for override in ("size.permutations=-1", "attention.batch_size=0", "limit=0", "topk=0"):
+        with pytest.raises(DataError):
+            check_positive(composed(override))
+    with pytest.raises(DataError):
+        check_positive(composed("measures=[]"))
+
+
+@pytest.mark.parametrize("name", ["org/some-model", "./folder/x.gguf", "model.gguf"])
+def test_a_model_by_path_or_hub_id_is_short_for_custom(name: str):
+    assert composed(f"lm={name}").lm == {"name": name}
+
+
+def test_hydra_options_and_column_maps_pass():
+    given = ["-m", "dataset=table", "dataset.columns.fixations.participant=subj", "lm=minilm"]
+    assert prepare_overrides(given) == given
+
+
+def test_settings_are_plain_after_checking():
+    cfg = composed("dataset=table", "dataset.fixations=F", "dataset.words=W")
+    assert not OmegaConf.is_config(cfg.dataset["columns"])
+    assert type(cfg.dataset["columns"]) is dict

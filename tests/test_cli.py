@@ -1,0 +1,81 @@
+"""The command line without any work: help, version, lists, wrong names."""
+
+from __future__ import annotations
+
+import pytest
+
+import gazeattn
+from gazeattn import registry
+from gazeattn.cli import _COMMANDS, main
+
+
+def test_version(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"gazeattn {gazeattn.__version__}\n"
+
+
+def test_no_command_prints_help(capsys: pytest.CaptureFixture[str]):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert all(command in out for command in _COMMANDS)
+
+
+@pytest.mark.parametrize("command", sorted(_COMMANDS))
+def test_help_on_every_level(command: str, capsys: pytest.CaptureFixture[str]):
+    try:
+        assert main([command, "--help"]) == 0
+    except SystemExit as stop:
+        assert stop.code == 0
+    assert command in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "registered"),
+    [
+        ("datasets", registry.datasets),
+        ("models", registry.models),
+        ("methods", registry.attention_methods),
+        ("metrics", registry.metrics),
+    ],
+)
+def test_lists_show_every_registered_name(
+    command: str, registered: registry.Registry, capsys: pytest.CaptureFixture[str], tmp_path
+):
+    options = ["--root", str(tmp_path)] if command in ("datasets", "models") else []
+    assert main([command, *options]) == 0
+    out = capsys.readouterr().out
+    assert registered.names()
+    for name in registered.names():
+        assert name in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["compre"], "compare"),
+        (["fetch", "onestop"], "onestop_sample"),
+        (["compare", "dataset=onestop_smple"], "onestop_sample"),
+        (["compare", "lm=minilmm"], "minilm"),
+        (["compare", "attention.methods=[rolout]"], "rollout"),
+        (["compare", "measures=[gaze_durations]"], "gaze_duration"),
+        (["compare", "metrics=[spearmann]"], "spearman"),
+        (["compare", "baselines=[lenght]"], "length"),
+        (["compare", "logger=wanb"], "wandb"),
+        (["compare", "seeds=1"], "seed"),
+    ],
+)
+def test_a_wrong_name_ends_with_2_and_a_suggestion(
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert "did you mean" in err and said in err
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) == 1
