@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -100,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         sub = commands.add_parser(name, help=_COMMANDS[name], description=_COMMANDS[name])
         if name in ("datasets", "models"):
+            sub.add_argument("name", nargs="?", metavar="NAME", help="show every fact of this one")
             sub.add_argument("--root", help="folder of downloads (default: GAZEATTN_DATA or cache)")
         sub.set_defaults(run=show)
     fetch = commands.add_parser("fetch", help=_COMMANDS["fetch"], description=_COMMANDS["fetch"])
@@ -133,31 +135,45 @@ def _compare(arguments: list[str]) -> int:
 
 
 def _datasets(options: argparse.Namespace) -> int:
-    from gazeattn.downloads import installed_state
-
-    _table(
-        "data sets",
-        ("name", "task", "size", "licence", "citation", "installed"),
-        [_facts(e, installed_state(e.name, options.root)) for e in registry.datasets],
-    )
-    return 0
+    return _entries("data sets", registry.datasets, options)
 
 
 def _models(options: argparse.Namespace) -> int:
+    code = _entries("models", registry.models, options)
+    print("Any Hugging Face model works too: lm=FOLDER, lm=ORG/NAME or lm=FILE.gguf")
+    return code
+
+
+def _entries(title: str, known: registry.Registry, options: argparse.Namespace) -> int:
     from gazeattn.downloads import installed_state
 
-    _table(
-        "models",
-        ("name", "task", "size", "licence", "citation", "installed"),
-        [_facts(e, installed_state(e.name, options.root)) for e in registry.models],
-    )
-    print("Any Hugging Face model works too: lm=FOLDER, lm=ORG/NAME or lm=FILE.gguf")
+    if options.name is not None:
+        entry = known.get(options.name)
+        facts = {k: v for k, v in entry.info.items() if isinstance(v, str | int | float | tuple)}
+        shown = {k: ", ".join(v) if isinstance(v, tuple) else str(v) for k, v in facts.items()}
+        shown["installed"] = installed_state(entry.name, options.root)
+        _table(entry.name, ("fact", "value"), list(shown.items()))
+        return 0
+    rows = [
+        (
+            entry.name,
+            *(str(entry.info.get(key, "–")) for key in ("task", "size", "licence")),
+            _short(str(entry.info.get("citation", "–"))),
+            installed_state(entry.name, options.root),
+        )
+        for entry in known
+    ]
+    _table(title, ("name", "task", "size", "licence", "citation", "installed"), rows)
     return 0
 
 
-def _facts(entry: registry.Entry, installed: str) -> tuple[str, ...]:
-    keys = ("task", "size", "licence", "citation")
-    return (entry.name, *(str(entry.info.get(k, "–")) for k in keys), installed)
+def _short(citation: str) -> str:
+    """Return the first author and the year; the whole citation is in the facts of the entry."""
+    pattern = r"(?P<first>[^,(&]+?)(?P<more>[,&].*?| et al\.)?\s*\((?P<year>\d{4})\)"
+    match = re.match(pattern, citation)
+    if match is None:
+        return citation
+    return f"{match['first'].strip()}{' et al.' if match['more'] else ''} ({match['year']})"
 
 
 def _methods(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """One small registry for everything that can be added by name.
 
 A thing is registered with a decorator (``@register_dataset("name", ...)``) or by an installed
-package through the entry-point groups ``gazeattn.datasets``, ``gazeattn.models`` and so on.
+package through an entry-point group (``gazeattn.datasets``, ``gazeattn.attention_methods``, ...).
 What is registered shows up in the command line, the configuration and the contract tests.
 """
 
@@ -53,6 +53,7 @@ class Registry:
         self._modules = modules
         self._entries: dict[str, Entry] = {}
         self._loaded = False
+        self._loading = False
 
     def register(self, name: str, **info: Any) -> Callable[[T], T]:
         """Return a decorator that stores the decorated object under `name`."""
@@ -66,13 +67,25 @@ class Registry:
         return decorate
 
     def load(self) -> None:
-        """Import the built-in modules and the entry points of other packages, once."""
-        if self._loaded:
+        """Import the built-in modules and the entry points of other packages, once.
+
+        After a failed import the next call tries again, and fails again, instead of showing a
+        registry with members missing.
+        """
+        if self._loaded or self._loading:  # a member that looks into the registry while it loads
             return
-        self._loaded = True
+        self._loading = True
+        try:
+            self._import()
+            self._loaded = True
+        finally:
+            self._loading = False
+
+    def _import(self) -> None:
         for module in self._modules:
             import_module(module)
-        for point in entry_points(group=f"gazeattn.{self.kind}s"):
+        group = f"gazeattn.{self.kind.replace(' ', '_')}s"
+        for point in entry_points(group=group):
             obj = point.load()
             if point.name not in self._entries:
                 self._entries[point.name] = Entry(point.name, obj, getattr(obj, "info", {}) or {})
@@ -102,7 +115,7 @@ class Registry:
 datasets = Registry("dataset", ("gazeattn.datasets",))
 models = Registry("model", ("gazeattn.lm",))
 metrics = Registry("metric", ("gazeattn.metrics",))
-attention_methods = Registry("attention method", ("gazeattn.lm",))
+attention_methods = Registry("attention method", ("gazeattn.lm.methods",))
 baselines = Registry("baseline", ("gazeattn.attention",))
 readers = Registry("reader", ())
 

@@ -81,8 +81,13 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         if target.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
             os.replace(target, old / target.name)
-            os.replace(temporary, target)
-            shutil.rmtree(old, ignore_errors=True)
+            try:
+                os.replace(temporary, target)
+            except BaseException:
+                os.replace(old / target.name, target)
+                raise
+            finally:
+                shutil.rmtree(old, ignore_errors=True)
         else:
             os.replace(temporary, target)
     finally:

@@ -6,13 +6,14 @@ repaired or left undefined. Missing is missing (NaN or NA), never 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from gazeattn.columns import Column, cast, first_true
 from gazeattn.errors import DataError, suggest
 
 MEASURES = (
@@ -99,7 +100,7 @@ class LossLog:
         for loss in other:
             self._put(loss)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Loss]:
         return iter(self._losses.values())
 
     def __len__(self) -> int:
@@ -124,16 +125,6 @@ class LossLog:
             line = f"{x.step}: {x.count} {x.unit} {x.kind}: {x.reason}"
             lines.append(line + (f" (first: {x.examples})" if x.examples else ""))
         return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: its kind of value, whether it must be there, and its meaning."""
-
-    kind: Literal["text", "float", "int", "bool"]
-    doc: str
-    required: bool = False
-    nullable: bool = True
 
 
 FIXATIONS: Mapping[str, Column] = {
@@ -176,19 +167,10 @@ TRIALS: Mapping[str, Column] = {
 }
 
 
-def conform(
+def require_columns(
     frame: pd.DataFrame, schema: Mapping[str, Column], *, source: object, step: str
-) -> tuple[pd.DataFrame, LossLog]:
-    """Cast a table to a schema; columns that the schema does not know are kept as they are.
-
-    Raises
-    ------
-    DataError
-        A required column is missing (with the nearest column that is there), a value that must
-        be present is missing, or a value is not a number where one is needed.
-    """
-    log = LossLog()
-    frame = frame.reset_index(drop=True)
+) -> None:
+    """Raise `DataError` where a required column is missing, with the nearest one that is there."""
     missing = [c for c, spec in schema.items() if spec.required and c not in frame.columns]
     if missing:
         near = {c: suggest(c, [str(k) for k in frame.columns], n=1) for c in missing}
@@ -201,199 +183,346 @@ def conform(
             hint=("; ".join(hints) + ". " if hints else "")
             + "Name the columns with a column map (dataset.columns)",
         )
+
+
+def conform(
+    frame: pd.DataFrame,
+    schema: Mapping[str, Column],
+    *,
+    source: object,
+    step: str,
+    first_row: int = 0,
+) -> tuple[pd.DataFrame, LossLog]:
+    """Cast a table to a schema; columns that the schema does not know are kept as they are.
+
+    Parameters
+    ----------
+    frame, schema
+    source, step
+        Name of the file or table, and of the kind of table, for messages.
+    first_row
+        Number that messages give to the first row (2 for a file with a header line).
+
+    Raises
+    ------
+    DataError
+        A required column is missing (with the nearest column that is there), a column stands
+        there twice, a value that must be present is missing, or a value is not a finite number
+        where one is needed.
+    """
+    log = LossLog()
+    frame = frame.reset_index(drop=True)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()].unique()
+        raise DataError(
+            f"column {', '.join(map(repr, twice))} stands more than once in the {step} table",
+            source=source,
+            expected="one column per name",
+        )
+    require_columns(frame, schema, source=source, step=step)
     out = {}
     for name in frame.columns:
         spec = schema.get(name)
-        out[name] = frame[name] if spec is None else _cast(frame[name], name, spec, source)
-    return pd.DataFrame(out), log
+        values = frame[name]
+        out[name] = values if spec is None else cast(values, name, spec, source, first_row)
+    return pd.DataFrame(out, index=frame.index, copy=False), log
 
 
-def _cast(values: pd.Series, name: str, spec: Column, source: object) -> pd.Series:
-    if spec.kind == "text":
-        result = _as_text(values)
-    elif spec.kind == "bool":
-        result = values.astype("boolean")
-    else:
-        result = _as_number(values, name, source)
-        if spec.kind == "int":
-            whole = result.dropna()
-            bad = whole[whole != np.floor(whole)]
-            if len(bad):
-                raise DataError(
-                    f"column {name!r} must hold whole numbers",
-                    source=source,
-                    row=bad.index[0],
-                    found=bad.iloc[0],
-                )
-            result = result.astype("Int64")
-    if not spec.nullable and result.isna().any():
-        rows = result.index[result.isna()]
-        raise DataError(
-            f"column {name!r} has {len(rows)} missing values",
-            source=source,
-            row=rows[0],
-            expected="a value in every row",
-        )
-    if spec.kind == "int" and not spec.nullable:
-        result = result.astype("int64")
-    return result
-
-
-def _as_text(values: pd.Series) -> pd.Series:
-    if pd.api.types.is_float_dtype(values):
-        present = values.dropna()
-        if (present == np.floor(present)).all():  # 7.0 is the id 7 that met a missing value
-            values = values.astype("Int64")
-    return values.astype("str").where(values.notna(), np.nan).astype("str")
-
-
-def _as_number(values: pd.Series, name: str, source: object) -> pd.Series:
-    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
-        return values.astype("float64")
-    numbers = pd.to_numeric(values, errors="coerce")
-    bad = values.notna() & numbers.isna()
-    texts = values.astype("str").str.strip()
-    bad &= ~texts.isin(["", ".", "NaN", "nan", "NA", "null", "None"])
-    if bad.any():
-        row = bad.idxmax()
-        raise DataError(
-            f"column {name!r} must hold numbers",
-            source=source,
-            row=row,
-            found=repr(values[row]),
-            hint="A decimal comma needs decimal=',' when the file is read",
-        )
-    return numbers.astype("float64")
-
-
-def check_words(words: pd.DataFrame, *, source: object = "words") -> tuple[pd.DataFrame, LossLog]:
+def check_words(
+    words: pd.DataFrame, *, source: object = "words", first_row: int = 0
+) -> tuple[pd.DataFrame, LossLog]:
     """Check a word table.
 
     `layout` defaults to `trial` where that column is there, else to `stimulus`; `index` to the
-    order of rows within the layout. Word ids that repeat within a layout raise.
+    order of rows within the layout.
 
     Returns
     -------
-    DataFrame sorted by layout and index, LossLog
+    DataFrame sorted by layout and index (renumbered from 0), LossLog
+
+    Raises
+    ------
+    DataError
+        A word id or index repeats within a layout, a layout belongs to two stimuli, a box has
+        only some of its four sides, or its right or bottom lies before its left or top.
     """
-    words = words.copy()
+    words = words.reset_index(drop=True)
     if "layout" not in words and "stimulus" in words:
         words["layout"] = words["trial"] if "trial" in words else words["stimulus"]
     if "index" not in words and "layout" in words:
-        words["index"] = words.groupby("layout", sort=False).cumcount()
-    words, log = conform(words, WORDS, source=source, step="words")
-    twice = words.duplicated(["layout", "word"], keep=False)
-    if twice.any():
-        row = twice.idxmax()
-        raise DataError(
-            "the same word id stands twice in one layout",
-            source=source,
-            row=row,
-            expected="one row per layout and word",
-            found=f"layout {words.layout[row]!r}, word {words.word[row]!r}, "
-            f"{int(twice.sum())} rows in all",
-        )
+        words["index"] = words.groupby("layout", sort=False, dropna=False).cumcount()
+    words, log = conform(words, WORDS, source=source, step="words", first_row=first_row)
+    for column in ("word", "index"):
+        twice = words.duplicated(["layout", column], keep=False)
+        if twice.any():
+            row = first_true(twice)
+            raise DataError(
+                f"the same word {'id' if column == 'word' else 'index'} stands twice in one layout",
+                source=source,
+                row=row + first_row,
+                expected=f"one row per layout and {column}",
+                found=f"layout {words.layout[row]!r}, {column} {words[column][row]!r}, "
+                f"{int(twice.sum())} rows in all",
+            )
+    _one_per(words, "layout", "stimulus", "stimuli", source)
+    _check_boxes(words, log, source, first_row)
     words = words.sort_values(["layout", "index"], kind="stable").reset_index(drop=True)
     words["index"] = words.groupby("layout", sort=False).cumcount()
     return words, log
 
 
+SIDES = ("left", "top", "right", "bottom")
+
+
+def _check_boxes(words: pd.DataFrame, log: LossLog, source: object, first_row: int) -> None:
+    there = [s for s in SIDES if s in words]
+    if not there:
+        return
+    if len(there) < len(SIDES):
+        raise DataError(
+            "word boxes need all four sides",
+            source=source,
+            expected=", ".join(SIDES),
+            found=", ".join(there),
+        )
+    known = words[list(SIDES)].notna()
+    partly = known.any(axis=1) & ~known.all(axis=1)
+    turned = (words["right"] < words["left"]) | (words["bottom"] < words["top"])
+    for bad, message in (
+        (partly, "a word box lacks some of its sides"),
+        (turned, "a word box ends before it begins"),
+    ):
+        if bad.any():
+            row = first_true(bad)
+            raise DataError(
+                message,
+                source=source,
+                row=row + first_row,
+                expected="left <= right and top <= bottom, in pixels from the top left",
+                found=", ".join(f"{s} {words[s][row]}" for s in SIDES),
+            )
+    log.add(
+        "words",
+        "undefined",
+        "no box: x, y cannot fall on the word",
+        int((~known.all(axis=1)).sum()),
+        "words",
+        words.loc[~known.all(axis=1), "word"],
+    )
+
+
 def check_trials(
-    trials: pd.DataFrame, *, source: object = "trials"
+    trials: pd.DataFrame, *, source: object = "trials", first_row: int = 0
 ) -> tuple[pd.DataFrame, LossLog]:
     """Check a trial table; `layout` defaults to `stimulus`, and trial ids must be unique."""
     trials = trials.copy()
     if "layout" not in trials and "stimulus" in trials:
         trials["layout"] = trials["stimulus"]
-    trials, log = conform(trials, TRIALS, source=source, step="trials")
+    trials, log = conform(trials, TRIALS, source=source, step="trials", first_row=first_row)
     twice = trials.duplicated("trial", keep=False)
     if twice.any():
-        row = twice.idxmax()
+        row = first_true(twice)
         raise DataError(
             "a trial id stands twice",
             source=source,
-            row=row,
+            row=row + first_row,
             expected="one row per trial",
             found=repr(trials.trial[row]),
         )
+    _one_per(trials, "layout", "stimulus", "stimuli", source)
     return trials, log
 
 
+def factorize_runs(values: pd.Series, sort: bool = False) -> tuple[np.ndarray, pd.Index]:
+    """Number the distinct values like `pandas.factorize`, quickly where equal rows are neighbours.
+
+    Parameters
+    ----------
+    values : Series of text
+    sort : bool
+        Number in sorted order instead of order of appearance.
+
+    Returns
+    -------
+    codes : ndarray, shape (n_rows,), int64
+        Number of each row's value, -1 where it is missing.
+    uniques : Index
+    """
+    if len(values) < 2:
+        codes, uniques = pd.factorize(values, sort=sort)
+        return codes, pd.Index(uniques)
+    array = values.array
+    changed = np.asarray(array[1:] != array[:-1], dtype=bool)
+    heads = np.r_[0, np.flatnonzero(changed) + 1]
+    codes, uniques = pd.factorize(values.iloc[heads], sort=sort)
+    return np.repeat(codes, np.diff(np.r_[heads, len(values)])), pd.Index(uniques)
+
+
+def _one_per(
+    frame: pd.DataFrame,
+    key: str,
+    value: str,
+    plural: str,
+    source: object,
+    keys: np.ndarray | None = None,
+) -> None:
+    """Raise where one key has two values; `keys` are the numbers of the keys, where known."""
+    if keys is None:
+        keys, _ = factorize_runs(frame[key])
+    values, _ = factorize_runs(frame[value])
+    first = np.full(keys.max(initial=-1) + 1, -1)
+    first[keys[::-1]] = values[::-1]  # the last write wins, which is the first row
+    other = first[keys] != values
+    if other.any():
+        row = int(other.argmax())
+        raise DataError(
+            f"one {key} id is shared by several {plural}",
+            source=source,
+            found=f"{key} {frame[key].iloc[row]!r}",
+            hint=f"Make {key} ids unique, for example {value} and {key} joined",
+        )
+
+
+def _order(codes: np.ndarray, key: np.ndarray) -> np.ndarray:
+    """Return the stable order of rows by code, then key; whole trials move without a sort."""
+    if not len(codes):
+        return np.zeros(0, dtype=np.int64)
+    heads = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
+    rising = (key[1:] >= key[:-1]) | (codes[1:] != codes[:-1])
+    if not rising.all() or len(np.unique(codes[heads])) < len(heads):
+        return np.lexsort((key, codes))
+    sizes = np.diff(np.r_[heads, len(codes)])
+    moved = np.argsort(codes[heads], kind="stable")
+    sizes, begins = sizes[moved], heads[moved]
+    return np.arange(len(codes)) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
+
+
 def check_fixations(
-    fixations: pd.DataFrame, *, source: object = "fixations"
+    fixations: pd.DataFrame, *, source: object = "fixations", first_row: int = 0
 ) -> tuple[pd.DataFrame, LossLog]:
     """Check a fixation table.
 
-    `index` defaults to the order of onsets (where given) or of rows within the trial. Rows are
-    sorted by trial and order. Negative durations raise; rows without any position are kept, with
-    a count.
+    `index` defaults to the order of onsets (where given) or of rows within the trial; a row
+    without onset keeps its place after the row before it. Rows are sorted by trial and order.
+    Rows without any position and durations that are missing are kept, with a count.
 
     Returns
     -------
     DataFrame sorted by trial and index (renumbered from 0), LossLog
+
+    Raises
+    ------
+    DataError
+        A required column or value is missing, a number is not finite, a duration is negative,
+        two rows have the same trial and index, a trial belongs to two participants or stimuli,
+        or the clock starts again within a trial while `index` is not given.
     """
-    fixations = fixations.copy()
-    if "index" not in fixations and "trial" in fixations:
-        order = "onset" if "onset" in fixations else None
-        if order:
-            onset = _as_number(fixations[order], order, source)
-            moved = int((onset.groupby(fixations["trial"], sort=False).diff() < 0).sum())
-            fixations[order] = onset
-            fixations = fixations.sort_values(["trial", order], kind="stable")
-        else:
-            moved = 0
-        fixations["index"] = fixations.groupby("trial", sort=False).cumcount()
-    else:
-        moved = 0
-    fixations, log = conform(fixations, FIXATIONS, source=source, step="fixations")
-    log.add("fixations", "repaired", "put in order of onset within the trial", moved)
-    if not {"x", "y"} <= set(fixations) and "word" not in fixations:
+    fixations = fixations.reset_index(drop=True)
+    numbered = "index" in fixations
+    if not numbered:
+        fixations["index"] = 0
+    table, log = conform(fixations, FIXATIONS, source=source, step="fixations", first_row=first_row)
+    has_xy, has_word = {"x", "y"} <= set(table), "word" in table
+    if not has_xy and not has_word:
         raise DataError(
             "fixations need a position",
             source=source,
             expected="columns x and y, or word",
-            found=", ".join(fixations.columns),
+            found=", ".join(map(str, fixations.columns)),
+            hint="Name the columns with a column map (dataset.columns)",
         )
-    twice = fixations.duplicated(["trial", "index"], keep=False)
-    if twice.any():
-        row = twice.idxmax()
-        raise DataError(
-            "two fixations have the same number in one trial",
-            source=source,
-            row=row,
-            expected="one row per trial and index",
-            found=f"trial {fixations.trial[row]!r}, index {fixations['index'][row]}",
-        )
-    if "duration" in fixations and (fixations["duration"] < 0).any():
-        row = (fixations["duration"] < 0).idxmax()
+    if "duration" in table and (table["duration"] < 0).any():
+        row = first_true(table["duration"] < 0)
         raise DataError(
             "a fixation has a negative duration",
             source=source,
-            row=row,
-            found=fixations["duration"][row],
+            row=row + first_row,
+            found=table["duration"][row],
         )
-    readers = fixations.groupby("trial", sort=False)["participant"].nunique()
-    if (readers > 1).any():
-        raise DataError(
-            "one trial id is shared by several participants",
-            source=source,
-            found=f"trial {readers.idxmax()!r}",
-            hint="Make trial ids unique, for example participant and trial joined",
-        )
-    fixations = fixations.sort_values(["trial", "index"], kind="stable").reset_index(drop=True)
-    fixations["index"] = fixations.groupby("trial", sort=False).cumcount()
-    place = pd.Series(True, index=fixations.index)
-    if {"x", "y"} <= set(fixations):
-        place &= fixations["x"].isna() | fixations["y"].isna()
-    if "word" in fixations:
-        place &= fixations["word"].isna()
-    elif not {"x", "y"} <= set(fixations):
-        place &= False
+    codes, _ = factorize_runs(table["trial"], sort=True)
+    _one_per(table, "trial", "participant", "participants", source, codes)
+    _one_per(table, "trial", "stimulus", "stimuli", source, codes)
+    if numbered:
+        key = table["index"].to_numpy()
+    elif "onset" in table:
+        key = _onset_order(table, codes, log, source, first_row)
+    else:
+        key = np.zeros(len(table))
+    order = _order(codes, key)
+    ranked, in_trial = key[order], codes[order]
+    same_trial = in_trial[1:] == in_trial[:-1]
+    if numbered:
+        twice = np.flatnonzero(same_trial & (ranked[1:] == ranked[:-1]))
+        if len(twice):
+            row = int(order[twice[0] + 1])
+            raise DataError(
+                "two fixations have the same number in one trial",
+                source=source,
+                row=row + first_row,
+                expected="one row per trial and index",
+                found=f"trial {table.trial[row]!r}, index {table['index'][row]}",
+            )
+    if not np.array_equal(order, np.arange(len(order))):
+        table = table.take(order).reset_index(drop=True)
+    starts = np.flatnonzero(np.r_[True, ~same_trial]) if len(table) else np.zeros(0, int)
+    sizes = np.diff(np.r_[starts, len(table)])
+    table["index"] = np.arange(len(table)) - np.repeat(starts, sizes)
+
+    nowhere = np.ones(len(table), bool)
+    if has_xy:
+        nowhere &= (table["x"].isna() | table["y"].isna()).to_numpy()
+    if has_word:
+        nowhere &= table["word"].isna().to_numpy()
     log.add(
         "fixations",
         "undefined",
         "no position (x, y or word): counted on no word",
-        int(place.sum()),
-        examples=fixations.loc[place, "trial"].unique(),
+        int(nowhere.sum()),
+        examples=table["trial"][nowhere].unique() if nowhere.any() else (),
     )
-    return fixations, log
+    if "duration" in table:
+        timeless = table["duration"].isna()
+        log.add(
+            "fixations",
+            "undefined",
+            "no duration: times that contain it are undefined",
+            int(timeless.sum()),
+            examples=table.loc[timeless, "trial"].unique(),
+        )
+    return table, log
+
+
+def _onset_order(
+    table: pd.DataFrame, codes: np.ndarray, log: LossLog, source: object, first_row: int
+) -> np.ndarray:
+    """Return the sort key of rows by onset within the trial, and log the rows that move."""
+    onset = table["onset"].groupby(codes, sort=False).ffill().fillna(-np.inf)
+    by_trial = onset.groupby(codes, sort=False)
+    highest = by_trial.cummax()
+    late = (onset < highest).to_numpy()
+    if late.any():
+        # a clock that starts again: all that follows lies before all that stood there
+        backwards = onset[::-1]
+        lowest_so_far = by_trial.cummin()
+        highest_left = backwards.groupby(codes[::-1], sort=False).cummax()[::-1]
+        lowest_before = lowest_so_far.groupby(codes, sort=False).shift()
+        again = (highest_left < lowest_before).to_numpy()
+        if again.any():
+            row = int(again.argmax())
+            raise DataError(
+                "the clock starts again within a trial",
+                source=source,
+                row=row + first_row,
+                expected="onsets on one clock",
+                found=f"trial {table.trial[row]!r}: onset {table.onset[row]} after "
+                f"{lowest_before[row]} and later",
+                hint="Give an index column with the order, or split the trial there",
+            )
+    log.add(
+        "fixations",
+        "repaired",
+        "onset before that of an earlier row: put in order of onset within the trial",
+        int(late.sum()),
+        examples=table["trial"][late].unique() if late.any() else (),
+    )
+    return onset.to_numpy()

@@ -1,4 +1,4 @@
-"""What a comparison of human and model attention holds; the report and the files are views of it."""
+"""What a comparison of human and model attention holds; reports and files are views of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gazeattn.tables import LossLog
 ALIGNMENT_COLUMNS = (
     "dataset",
     "stimulus",  # text that was read
-    "trial",  # trial id; for level "mean" the layout id
+    "trial",  # trial id; for level "mean" the layout id (with #2, ... for further groups)
     "participant",  # reader id; missing for level "mean"
     "level",  # "reader": one reader's profile; "mean": the average over readers of the text
     "condition",
@@ -26,11 +26,13 @@ ALIGNMENT_COLUMNS = (
     "ceiling",  # leave-one-reader-out ceiling in the same metric and trial
     "ceiling_upper",
     "p",  # permutation of words within the trial
-    "q",  # Benjamini-Hochberg over the heads of (trial, measure, method, metric)
+    "q",  # Benjamini-Hochberg over the heads (or layers) of (trial, measure, method, metric);
+    # for a method's own row over the methods (or baselines) of (trial, measure, metric)
     "n_words",  # words with a score on both sides
     "n_lost",  # words of the text without one
     "convention",
     "reason",  # why value is missing, where it is
+    "ceiling_reason",  # why a ceiling is missing, where one is
 )
 
 SUMMARY_COLUMNS = (

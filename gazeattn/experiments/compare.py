@@ -204,7 +204,8 @@ def _load_dataset(cfg: CompareConfig, root: str | None, base: Path) -> Any:
     for key in ("fixations", "words", "trials", "texts", "root"):
         if isinstance(options.get(key), str):
             options[key] = original_path(options[key], base)
-    return load(name, root=options.pop("root", root), **options)
+    own_root = options.pop("root", None)
+    return load(name, root=own_root or root, **options)
 
 
 def _model_name(lm: dict[str, Any], base: Path) -> str:

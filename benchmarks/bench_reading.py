@@ -1,0 +1,186 @@
+"""Reading a fixation report and computing all word measures, against reading the file alone.
+
+The report is generated: about 130 fixations per trial on 60 layouts of 120 words, with skipped
+words, refixations, regressions and fixations off text, under the column names of a Data Viewer
+fixation report. Bounds: at most 3 times ``pandas.read_csv`` of the same file at 1 M rows, and a
+cost per fixation that does not grow with the number of fixations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from pyarrow import Table
+from pyarrow import csv as arrow_csv
+
+import gazeattn
+from gazeattn.reading.measures import word_measures
+from gazeattn.tables import check_trials, check_words
+
+N_LAYOUTS, N_WORDS, PER_TRIAL = 60, 120, 130
+LINE, LEFT, TOP = 57.0, 358.0, 154.0
+READ_BOUND, GROWTH_BOUND = 3.0, 1.5
+COLUMNS = {
+    "fixations": {
+        "participant": "RECORDING_SESSION_LABEL",
+        "trial": "trial_id",
+        "stimulus": "paragraph_id",
+        "index": "CURRENT_FIX_INDEX",
+        "x": "CURRENT_FIX_X",
+        "y": "CURRENT_FIX_Y",
+        "onset": "CURRENT_FIX_START",
+        "duration": "CURRENT_FIX_DURATION",
+    },
+    "words": {
+        "stimulus": "paragraph_id",
+        "word": "IA_ID",
+        "text": "IA_LABEL",
+        "left": "IA_LEFT",
+        "top": "IA_TOP",
+        "right": "IA_RIGHT",
+        "bottom": "IA_BOTTOM",
+    },
+}
+
+
+def make_words(generator: np.random.Generator) -> pd.DataFrame:
+    """Return the layouts: words of 2 to 12 letters in lines of about 1,800 pixels."""
+    tables = []
+    for k in range(N_LAYOUTS):
+        width = generator.integers(2, 13, N_WORDS) * 19.0
+        end = np.cumsum(width)
+        line = (end // 1800).astype(int)
+        start_of_line = np.where(line > 0, end[np.searchsorted(line, line) - 1], 0.0)
+        right = LEFT + end - start_of_line
+        tables.append(
+            pd.DataFrame(
+                {
+                    "stimulus": f"text{k:02d}",
+                    "word": np.arange(N_WORDS).astype(str),
+                    "text": [f"w{i}" for i in range(N_WORDS)],
+                    "left": right - width,
+                    "top": TOP + line * LINE,
+                    "right": right,
+                    "bottom": TOP + (line + 1) * LINE,
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True)
+
+
+def make_fixations(n: int, words: pd.DataFrame, generator: np.random.Generator) -> pd.DataFrame:
+    """Return `n` fixations of readers who move on, skip, refixate and go back."""
+    trial = np.arange(n) // PER_TRIAL
+    place = np.arange(n) % PER_TRIAL
+    step = generator.choice([1, 2, 3, 0, -1, -2, -7], n, p=[0.5, 0.2, 0.05, 0.1, 0.07, 0.04, 0.04])
+    walk = np.cumsum(step)
+    word = np.abs(walk - walk[place == 0][trial]) % (2 * N_WORDS)
+    word = np.minimum(word, 2 * N_WORDS - 1 - word)  # at the end of the text: back
+    row = (trial % N_LAYOUTS) * N_WORDS + word
+    box = words[["left", "top", "right", "bottom"]].to_numpy()[row]
+    x = box[:, 0] + generator.uniform(0, 1, n) * (box[:, 2] - box[:, 0])
+    y = box[:, 1] + generator.uniform(0, 1, n) * LINE
+    y[generator.random(n) < 0.02] = 20.0  # off every word
+    duration = generator.gamma(6.0, 38.0, n).round()
+    reader = trial // N_LAYOUTS
+    readers = np.array([f"P{i:04d}" for i in range(reader[-1] + 1)])
+    names = np.array(
+        [f"P{t // N_LAYOUTS:04d}_text{t % N_LAYOUTS:02d}" for t in range(trial[-1] + 1)]
+    )
+    texts = np.array([f"text{k:02d}" for k in range(N_LAYOUTS)])
+    onset = np.cumsum(duration + 30)
+    return pd.DataFrame(
+        {
+            "participant": pd.Series(readers).array.take(reader),
+            "trial": pd.Series(names).array.take(trial),
+            "stimulus": pd.Series(texts).array.take(trial % N_LAYOUTS),
+            "index": place,
+            "x": x.round(1),
+            "y": y.round(1),
+            "onset": onset - onset[place == 0][trial],
+            "duration": duration,
+        }
+    )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def reading_ratio(n: int, runs: int) -> float:
+    """Return the median of (load + measures) / read_csv over paired runs."""
+    generator = np.random.default_rng(7)
+    words = make_words(generator)
+    with tempfile.TemporaryDirectory(prefix="gazeattn-bench-") as folder:
+        paths = {"fixations": Path(folder, "fixations.csv"), "words": Path(folder, "words.csv")}
+        for name, frame in (("fixations", make_fixations(n, words, generator)), ("words", words)):
+            table = Table.from_pandas(frame.rename(columns=COLUMNS[name]), preserve_index=False)
+            arrow_csv.write_csv(table, paths[name])
+            del frame, table
+
+        def ours() -> None:
+            gazeattn.load("table", columns=COLUMNS, **paths).measures()
+
+        def reference() -> None:
+            pd.read_csv(paths["fixations"])
+
+        reference(), ours()
+        pairs = [(seconds(reference), seconds(ours)) for _ in range(runs)]
+    return statistics.median(b / a for a, b in pairs)
+
+
+def growth(sizes: list[int], runs: int) -> dict[int, float]:
+    """Return the cost per fixation at each size, relative to the first size."""
+    generator = np.random.default_rng(8)
+    words = make_words(generator)
+    checked, _ = check_words(words)
+    cost = {}
+    for n in sizes:
+        fixations = make_fixations(n, words, generator)
+        ids = fixations.loc[fixations["index"] == 0, ["participant", "trial", "stimulus"]]
+        trials, _ = check_trials(ids)
+        repeats = runs if n <= 1_000_000 else 1
+        once = [
+            seconds(lambda f=fixations, t=trials: word_measures(f, checked, t))
+            for _ in range(repeats + 1)
+        ]
+        cost[n] = statistics.median(once[1:] or once) / n
+    return {n: c / cost[sizes[0]] for n, c in cost.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="go up to 10 M fixations (8 GB)")
+    parser.add_argument("--runs", type=int, default=5, help="paired runs per median")
+    options = parser.parse_args()
+
+    ratio = reading_ratio(1_000_000, options.runs)
+    sizes = [100_000, 1_000_000, 3_000_000] + ([10_000_000] if options.full else [])
+    relative = growth(sizes, options.runs)
+    print("fixations   cost per fixation, relative to the smallest table")
+    for n, value in relative.items():
+        print(f"{n:>10,}  {value:.2f}")
+    print(
+        "load report + word measures, 1 M rows: "
+        f"ours / pandas.read_csv = {ratio:.2f} (bound: {READ_BOUND:.2f})"
+    )
+    worst = max(relative.values())
+    print(
+        f"word measures, cost per fixation: largest / {sizes[0]:,} fixations = {worst:.2f} "
+        f"(bound: {GROWTH_BOUND:.2f})"
+    )
+    return int(ratio > READ_BOUND or worst > GROWTH_BOUND)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""Casting one column to text, numbers or truth values: what counts as missing, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from gazeattn.errors import DataError
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its kind of value, whether it must be there, and its meaning."""
+
+    kind: Literal["text", "float", "int", "bool"]
+    doc: str
+    required: bool = False
+    nullable: bool = True
+
+
+def first_true(mask: pd.Series) -> int:
+    """Return the position of the first true value of a mask that has one."""
+    return int(np.flatnonzero(mask.to_numpy(dtype=bool, na_value=False))[0])
+
+
+def cast(values: pd.Series, name: str, spec: Column, source: object, first_row: int) -> pd.Series:
+    if spec.kind == "text":
+        result = as_text(values)
+    elif spec.kind == "bool":
+        result = as_truth(values, name, source, first_row)
+    else:
+        result = as_number(values, name, source, first_row)
+        if spec.kind == "int":
+            bad = result.notna() & (result != np.floor(result))
+            if bad.any():
+                raise DataError(
+                    f"column {name!r} must hold whole numbers",
+                    source=source,
+                    row=first_true(bad) + first_row,
+                    found=result.iloc[first_true(bad)],
+                )
+            result = result.astype("Int64")
+    if not spec.nullable:
+        absent = result.isna()
+        if spec.kind == "text":
+            absent |= (result == "").fillna(False)
+        if absent.any():
+            raise DataError(
+                f"column {name!r} has {int(absent.sum())} missing values",
+                source=source,
+                row=first_true(absent) + first_row,
+                expected="a value in every row",
+            )
+        if spec.kind == "int":
+            result = result.astype("int64")
+    return result
+
+
+def as_text(values: pd.Series) -> pd.Series:
+    """Return a column as text with NaN for missing.
+
+    Text stays as it is: ``"007"`` is not 7, and ``"NA"``, ``"null"`` or ``"."`` are words.
+    Whole numbers lose the ``.0`` that a missing value beside them gives.
+    """
+    if isinstance(values.dtype, pd.StringDtype):
+        return values.astype("str")
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(object)
+    if pd.api.types.is_float_dtype(values):
+        values = values.astype("float64")
+        present = values[values.notna()]
+        if ((present == np.floor(present)) & (present.abs() < 2**53)).all():
+            values = values.astype("Int64")
+    elif values.dtype == object:
+        whole: list[object] = []
+        for v in values:
+            is_whole = isinstance(v, float | np.floating) and float(v).is_integer()
+            whole.append(int(v) if is_whole and abs(v) < 2**53 else v)
+        values = pd.Series(whole, index=values.index, name=values.name, dtype=object)
+    there = values.notna()
+    return values.astype("str").where(there, np.nan).astype("str")
+
+
+MISSING_NUMBERS = frozenset({"", ".", "-", "nan", "-nan", "na", "n/a", "<na>", "null", "none"})
+"""Texts (case ignored) that mean "missing" in a number column, and only there."""
+
+
+def as_number(
+    values: pd.Series, name: str = "", source: object = None, first_row: int = 0
+) -> pd.Series:
+    """Return a column as float64, NaN for missing (`MISSING_NUMBERS`).
+
+    Raises
+    ------
+    DataError
+        A value is no number, or is infinite.
+    """
+    is_bool = pd.api.types.is_bool_dtype(values)
+    if pd.api.types.is_numeric_dtype(values) and not is_bool:
+        if pd.api.types.is_complex_dtype(values):
+            raise DataError(f"column {name!r} must hold real numbers", source=source)
+        numbers = values.astype("float64")
+        bad = numbers.abs() == np.inf
+    else:
+        if pd.api.types.is_datetime64_any_dtype(values) or values.dtype.kind == "m":
+            raise DataError(
+                f"column {name!r} must hold numbers", source=source, found="dates or times"
+            )
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            values = values.astype(object)
+        numbers = pd.to_numeric(values, errors="coerce").astype("float64")
+        bad = values.notna() & ~(numbers.abs() < np.inf)
+        if bad.any():
+            bad &= ~values.astype("str").str.strip().str.casefold().isin(MISSING_NUMBERS)
+    if bad.any():
+        row = first_true(bad)
+        raise DataError(
+            f"column {name!r} must hold numbers",
+            source=source,
+            row=row + first_row,
+            expected="a finite number in every row, or nothing",
+            found=f"{values.iloc[row]!r}"
+            + (f" ({int(bad.sum())} such rows)" if bad.sum() > 1 else ""),
+            hint="A decimal comma needs decimal=',' when the file is read"
+            if "," in str(values.iloc[row])
+            else None,
+        )
+    return numbers
+
+
+def as_truth(
+    values: pd.Series, name: str = "", source: object = None, first_row: int = 0
+) -> pd.Series:
+    """Return a column as nullable booleans from true/false, yes/no or 1/0 (case ignored)."""
+    if pd.api.types.is_bool_dtype(values):
+        return values.astype("boolean")
+    texts = as_text(values).str.strip().str.casefold()
+    result = texts.map(
+        {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    )
+    bad = texts.notna() & result.isna() & ~texts.isin(MISSING_NUMBERS)
+    if bad.any():
+        row = first_true(bad)
+        raise DataError(
+            f"column {name!r} must hold true or false",
+            source=source,
+            row=row + first_row,
+            found=repr(values.iloc[row]),
+        )
+    return result.astype("boolean")

@@ -1,0 +1,419 @@
+"""Reading a person's own table (CSV, TSV, Parquet; gz) without guessing at its values.
+
+Everything is text until the schema says otherwise: the id ``007`` and the word ``NA`` stay what
+they are, and only number columns know missing marks.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from gazeattn.columns import MISSING_NUMBERS, Column
+from gazeattn.errors import DataError, UnknownNameError, suggest
+from gazeattn.tables import LossLog, factorize_runs
+
+FIRST_ROW = 2
+"""Number of the first data row in messages: the header line is row 1, as spreadsheets count."""
+
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a text table is written; None means: found out from the file."""
+
+    encoding: str | None = None
+    separator: str | None = None
+    decimal: str = "."
+    quote: str | None = '"'
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (".", ","):
+            raise DataError(
+                "decimal must be a point or a comma", expected="'.' or ','", found=self.decimal
+            )
+        if self.encoding is not None:
+            try:
+                codecs.lookup(self.encoding)
+            except LookupError:
+                raise UnknownNameError(
+                    "encoding", self.encoding, ["utf-8", "utf-16", "cp1252", "latin-1", "cp1251"]
+                ) from None
+        if self.separator is not None and len(self.delimiter or "") != 1:
+            raise DataError(
+                "separator must be one character",
+                expected=f"a character, or one of {', '.join(SEPARATORS)}",
+                found=repr(self.separator),
+            )
+
+    @property
+    def delimiter(self) -> str | None:
+        """The separator as a character."""
+        return None if self.separator is None else SEPARATORS.get(self.separator, self.separator)
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    schema: Mapping[str, Column],
+    columns: Mapping[str, str] | None = None,
+    *,
+    step: str,
+    form: Format | None = None,
+) -> tuple[pd.DataFrame, LossLog]:
+    """Read a file and give its columns our names.
+
+    Number columns of the schema come as float64 with NaN for missing, unless a value is no
+    number: then the column comes as text, and the schema check says where. All other columns
+    of a text file come as text, exactly as written; an empty cell of a nullable text column of
+    the schema, and of an id column, is missing.
+
+    Parameters
+    ----------
+    path
+        CSV, TSV or Parquet, also gzipped; the content counts, not the name.
+    schema
+        Columns that we know.
+    columns
+        Our name to the file's name, where they differ.
+    step
+        What the table is, for messages (``"fixations"``).
+    form
+        Encoding, separator, decimal mark and quote character of a text file.
+
+    Raises
+    ------
+    DataError
+        No such file, not a table, empty, undecodable bytes (with their offset), rows of unequal
+        length, or a column map that names a column that is not there.
+    UnknownNameError
+        The column map has a name that the schema does not know.
+    """
+    path, form, log = Path(path).expanduser(), form or Format(), LossLog()
+    renames = {k: str(v) for k, v in (columns or {}).items() if v is not None}
+    for ours in renames:
+        if ours not in schema:
+            raise UnknownNameError(f"column of the {step} table:", str(ours), schema)
+    data = _content(path)
+    if data[:4] == b"PAR1":
+        frame = _parquet(path, data)
+        frame.columns = [str(c) for c in frame.columns]
+        _check_names(list(frame.columns), path)
+        sources = _sources(list(frame.columns), renames, schema, path, step)
+    else:
+        text = _Text(path, data, form)
+        _check_names(text.names, path)
+        sources = _sources(text.names, renames, schema, path, step)
+        numeric = {s for o, s in sources.items() if schema[o].kind in ("float", "int")}
+        frame = text.frame(numeric)
+    if not len(frame):
+        raise DataError(f"the {step} table has a header but no rows", source=path)
+    frame = _rename(frame, sources, log, step)
+    return _clean(frame, schema, log, step, path), log
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():
+        folder = path.parent
+        near = suggest(path.name, [p.name for p in folder.iterdir()]) if folder.is_dir() else []
+        raise DataError(
+            "is a folder, not a file" if path.is_dir() else "no such file",
+            source=path,
+            hint=f"Did you mean {' or '.join(map(repr, near))}?" if near else None,
+        )
+    data = path.read_bytes()
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError) as error:
+            raise DataError(f"the gzip file is damaged or cut ({error})", source=path) from None
+    if not data.strip():
+        raise DataError("the file is empty", source=path)
+    if data[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
+        raise DataError(
+            "this is a spreadsheet or zip archive, not a text table",
+            source=path,
+            expected="CSV, TSV or Parquet",
+            hint="Save the sheet as CSV (UTF-8), or unpack the archive",
+        )
+    return data
+
+
+def _parquet(path: Path, data: bytes) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(io.BytesIO(data)).reset_index(drop=True)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DataError(f"the Parquet file is damaged or cut ({error})", source=path) from None
+
+
+class _Text:
+    """A delimited text file: its encoding, separator and header, and its rows on demand."""
+
+    def __init__(self, path: Path, data: bytes, form: Format) -> None:
+        self.path, self.form = path, form
+        self.encoding = form.encoding or sniff_encoding(data)
+        check_bytes(data, self.encoding, path, stated=form.encoding is not None)
+        for mark in (codecs.BOM_UTF8,) if self.encoding == "utf-8" else ():
+            data = data.removeprefix(mark)
+        if self.encoding != "utf-8":
+            text = data.decode(self.encoding).removeprefix("\ufeff")
+            data = text.encode("utf-8")
+        self.data = data.lstrip(b"\r\n")
+        end = min((i for i in map(self.data.find, (b"\n", b"\r")) if i >= 0), default=None)
+        self.rows_at = end
+        header = self.data[:end].decode("utf-8")
+        self.separator = form.delimiter or sniff_separator(header, path.name)
+        cells = next(
+            csv.reader(
+                [header],
+                delimiter=self.separator,
+                quotechar=form.quote or None,
+                quoting=csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE,
+            )
+        )
+        self.names = [c.strip().removeprefix("\ufeff") for c in cells]
+
+    def frame(self, numeric: set[str]) -> pd.DataFrame:
+        """Return all rows: `numeric` columns as float64 where that works, else text."""
+        if self.rows_at is None:
+            return pd.DataFrame({name: [] for name in self.names})
+        try:
+            return self._read(numeric)
+        except pa.ArrowInvalid as error:
+            if "conversion error" not in str(error):
+                raise self._row_error() from None
+        frame = self._read(set())  # as text: the schema check finds the value and its row
+        for name in numeric & set(frame) if self.form.decimal == "," else ():
+            frame[name] = self._with_point(frame[name], name)
+        return frame
+
+    def _with_point(self, values: pd.Series, name: str) -> pd.Series:
+        pointed = values.str.contains(".", regex=False) & (values.str.strip() != ".")
+        if pointed.any():
+            row = int(np.flatnonzero(pointed)[0])
+            raise DataError(
+                f"column {name!r} must hold numbers with a decimal comma",
+                source=self.path,
+                row=row + FIRST_ROW,
+                found=repr(values.iloc[row]),
+                hint="Leave decimal='.' for files with a decimal point",
+            )
+        return values.str.replace(",", ".", regex=False)
+
+    def _read(self, numeric: set[str], threads: bool = True) -> pd.DataFrame:
+        types = {n: pa.float64() if n in numeric else pa.string() for n in self.names}
+        marks = sorted({*MISSING_NUMBERS, "NaN", "NA", "N/A", "NULL", "None", "Null", "<NA>"})
+        table = pa_csv.read_csv(
+            io.BytesIO(self.data),
+            pa_csv.ReadOptions(
+                use_threads=threads, column_names=self.names, skip_rows=1, block_size=1 << 22
+            ),
+            pa_csv.ParseOptions(
+                delimiter=self.separator,
+                quote_char=self.form.quote or False,
+                newlines_in_values=self.form.quote is not None,
+            ),
+            pa_csv.ConvertOptions(
+                column_types=types,
+                strings_can_be_null=False,
+                null_values=marks,
+                decimal_point=self.form.decimal,
+            ),
+        )
+        return table.to_pandas()
+
+    def _row_error(self) -> DataError:
+        try:
+            self._read(set(), threads=False)
+        except pa.ArrowInvalid as error:
+            found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
+            if found:
+                row, expected, got = found.groups()
+                return DataError(
+                    "a row has another number of cells than the header",
+                    source=self.path,
+                    row=row,
+                    expected=f"{expected} cells",
+                    found=got,
+                    hint=f"The file was read with separator {self.separator!r}; the last line may "
+                    "be cut, or a cell may hold the separator or a lone quote (quote=null turns "
+                    "quoting off)",
+                )
+            return DataError(f"not a readable table ({error})", source=self.path)
+        return DataError("not a readable table", source=self.path)
+
+
+def sniff_encoding(data: bytes) -> str:
+    """Return the encoding that a byte-order mark or the pattern of zero bytes shows.
+
+    Without either it is UTF-8; whether the bytes are UTF-8 is checked afterwards.
+    """
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF32_LE, "utf-32"),
+        (codecs.BOM_UTF32_BE, "utf-32"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if data.startswith(mark):
+            return name
+    start = data[:400]
+    if start[1::2].count(0) > 0.8 * len(start[1::2]):
+        return "utf-16-le"
+    if start[0::2].count(0) > 0.8 * len(start[0::2]):
+        return "utf-16-be"
+    return "utf-8"
+
+
+def check_bytes(data: bytes, encoding: str, path: object, *, stated: bool) -> None:
+    """Raise `DataError` at the first byte that the encoding cannot hold."""
+    zero = data.find(b"\x00") if encoding == "utf-8" else -1
+    if zero >= 0:
+        raise DataError(
+            f"a zero byte at offset {zero}: the file is damaged or not text", source=path
+        )
+    if encoding == "utf-8" and data.isascii():
+        return
+    decoder, step = codecs.getincrementaldecoder(encoding)("strict"), 1 << 24
+    for at in range(0, len(data), step):
+        pending = len(decoder.getstate()[0])
+        try:
+            decoder.decode(data[at : at + step], final=at + step >= len(data))
+        except UnicodeError as error:
+            offset = at - pending + getattr(error, "start", 0)
+            line = data[:offset].count(b"\n") + 1
+            raise DataError(
+                f"byte 0x{data[offset]:02x} at offset {offset} is not valid {encoding}",
+                source=path,
+                row=line,
+                hint=None
+                if stated
+                else "State the encoding, for example encoding='cp1252' for files of older "
+                "Windows programs",
+            ) from None
+
+
+def sniff_separator(header: str, name: str) -> str:
+    """Return the separator that splits the header line into most cells.
+
+    Equal numbers, or none, are settled by the file name: a tab for ``.tsv``, ``.tab`` and
+    ``.txt``, else a comma.
+    """
+    plain = re.sub(r'"[^"]*"', "", header)
+    stem = name.lower().removesuffix(".gz")
+    usual = "\t" if stem.endswith((".tsv", ".tab", ".txt")) else ","
+    counts = {s: plain.count(s) for s in (usual, "\t", ";", ",", "|")}
+    return max(counts, key=lambda s: counts[s])
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise DataError(
+            f"column {', '.join(map(repr, twice))} stands more than once in the header",
+            source=path,
+            expected="one column per name",
+        )
+
+
+def _sources(
+    names: list[str],
+    renames: Mapping[str, str],
+    schema: Mapping[str, Column],
+    path: Path,
+    step: str,
+) -> dict[str, str]:
+    """Return our name to the file's name for every column of the schema that is there."""
+    for ours, theirs in renames.items():
+        if theirs not in names:
+            near = suggest(str(theirs), names)
+            raise DataError(
+                f"the column map names {theirs!r} for {ours!r}, but the {step} table has no such "
+                "column",
+                source=path,
+                found=", ".join(names),
+                hint=f"Did you mean {' or '.join(map(repr, near))}?" if near else None,
+            )
+    own = {n: n for n in names if n in schema and n not in renames}
+    both = {**own, **{o: str(t) for o, t in renames.items()}}
+    return {name: both[name] for name in schema if name in both}
+
+
+def _rename(
+    frame: pd.DataFrame, sources: Mapping[str, str], log: LossLog, step: str
+) -> pd.DataFrame:
+    """Put our columns first; a column whose name we took for another one gets ``_original``."""
+    used = set(sources.values())
+    out = {ours: frame[theirs] for ours, theirs in sources.items()}
+    for name in frame.columns:
+        if name in used and (name not in out or sources.get(name) == name):
+            continue
+        if name in out:
+            log.add(
+                step, "note", f"column {name!r} of the file is called {name}_original", 1, "columns"
+            )
+            out[f"{name}_original"] = frame[name]
+        else:
+            out[name] = frame[name]
+    return pd.DataFrame(out)
+
+
+IDS = ("participant", "trial", "stimulus", "layout", "word")
+
+
+def _clean(
+    frame: pd.DataFrame, schema: Mapping[str, Column], log: LossLog, step: str, path: Path
+) -> pd.DataFrame:
+    blank = pd.Series(True, index=frame.index)
+    for name in frame:
+        values = frame[name]
+        empty = values.isna()
+        if isinstance(values.dtype, pd.StringDtype):
+            empty |= values.str.strip() == ""
+        blank &= empty
+        if not blank.any():
+            break
+    if blank.any():
+        log.add(step, "dropped", "empty rows", int(blank.sum()))
+        frame = frame[~blank].reset_index(drop=True)
+        if not len(frame):
+            raise DataError(f"0 of {len(blank)} rows valid: all cells are empty", source=path)
+    for name in frame:
+        spec = schema.get(str(name))
+        values = frame[name]
+        if spec is None or spec.kind != "text" or not isinstance(values.dtype, pd.StringDtype):
+            continue
+        codes, distinct = factorize_runs(values)
+        cells = pd.Series(distinct, dtype="str")  # long columns repeat few texts
+        torn = cells.str.contains("\n", regex=False) if name != "question" else cells == "\n"
+        if torn.any():
+            row = int(np.flatnonzero(np.isin(codes, np.flatnonzero(torn)))[0])
+            raise DataError(
+                f"a line break inside column {name!r}",
+                source=path,
+                row=row + FIRST_ROW,
+                found=repr(values.iloc[row][:60]),
+                hint="A lone quote may have joined two lines: quote=null turns quoting off",
+            )
+        bare = cells.str.strip() if name in IDS else cells
+        changed = np.flatnonzero(bare != cells)
+        if len(changed):
+            count = int(np.isin(codes, changed).sum())
+            log.add(step, "repaired", f"blanks around the id {name!r} removed", count)
+            values = values.str.strip()
+        if (name in IDS or spec.nullable) and (bare == "").any():
+            values = values.where(values != "")
+        frame[name] = values
+    return frame

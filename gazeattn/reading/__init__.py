@@ -1,0 +1,1 @@
+"""Fixations and words: which word was fixated, word measures, reading order."""

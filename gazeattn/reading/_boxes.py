@@ -1,0 +1,164 @@
+"""Points in boxes: an exact lookup over many layouts at once.
+
+Every layout is cut into elementary bands (between neighbouring top and bottom edges). Within a
+band the boxes are sorted by their left edge. Coordinates are compared as ranks among all edges,
+so that keys of (layout, coordinate) are whole numbers and comparisons stay exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+PAIRS_AT_ONCE = 2_000_000  # bounds the memory of the search in overlapping boxes
+
+
+@dataclass(frozen=True)
+class BoxIndex:
+    """Boxes of many layouts, ready to be searched.
+
+    Attributes
+    ----------
+    boxes : ndarray, shape (n_boxes, 4), float64
+        Left, top, right, bottom.
+    usable : ndarray, shape (n_boxes,), bool
+        False where an edge is missing or the box has no area.
+    overlaps : int
+        Number of bands in which boxes overlap; 0 for a plain text layout.
+    """
+
+    boxes: np.ndarray
+    usable: np.ndarray
+    overlaps: int
+    _y_edges: np.ndarray
+    _x_edges: np.ndarray
+    _band_keys: np.ndarray  # layout * n_y + rank of the band's upper edge, sorted
+    _band_layout: np.ndarray
+    _band_start: np.ndarray  # first entry of each band; one more than bands
+    _band_overlaps: np.ndarray
+    _entry_keys: np.ndarray  # band * n_x + rank of the box's left edge, sorted
+    _entry_band: np.ndarray
+    _entry_box: np.ndarray
+    _entry_right: np.ndarray
+
+    def find(self, layout: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return the box of each point and the number of points that lie in several boxes.
+
+        A point lies in a box if ``left <= x < right`` and ``top <= y < bottom``. Of several
+        boxes the one with the nearest centre wins; of equally near ones, the first.
+
+        Parameters
+        ----------
+        layout : ndarray, shape (n,), int
+            Layout number of each point, negative where it has none.
+        x, y : ndarray, shape (n,), float64
+            NaN lies in no box.
+
+        Returns
+        -------
+        ndarray, shape (n,), int64
+            Row of the box, -1 where the point lies in none.
+        int
+        """
+        if not len(self._entry_box):
+            return np.full(len(x), -1, dtype=np.int64), 0
+        # What lies before every edge falls to a key of the group before, and a missing y to the
+        # last bottom edge, where no box begins: neither needs a test of its own.
+        rank = np.searchsorted(self._y_edges, y, side="right") - 1
+        band = _last_key(self._band_keys, self._band_layout, layout, rank, len(self._y_edges))
+        rank = np.searchsorted(self._x_edges, x, side="right") - 1
+        entry = _last_key(self._entry_keys, self._entry_band, band, rank, len(self._x_edges))
+        inside = (entry >= 0) & (x < self._entry_right[entry])
+        found = np.where(inside, self._entry_box[entry], -1)
+        if not self.overlaps:
+            return found, 0
+        crowded = np.flatnonzero((band >= 0) & self._band_overlaps[band] & ~np.isnan(x))
+        found[crowded] = -1
+        return found, self._find_crowded(crowded, band[crowded], x, y, found)
+
+    def _find_crowded(
+        self, rows: np.ndarray, band: np.ndarray, x: np.ndarray, y: np.ndarray, found: np.ndarray
+    ) -> int:
+        """Compare each point with every box of its band; fills `found`, returns the doubtful."""
+        counts = np.diff(self._band_start)[band]
+        steps = np.searchsorted(
+            np.cumsum(counts), np.arange(0, int(counts.sum()) + 1, PAIRS_AT_ONCE)
+        )
+        several = 0
+        for first, last in zip(steps, [*steps[1:], len(rows)], strict=True):
+            part = slice(int(first), int(last))
+            n = counts[part]
+            point = np.repeat(rows[part], n)
+            within = np.arange(len(point)) - np.repeat(np.cumsum(n) - n, n)
+            box = self._entry_box[np.repeat(self._band_start[band[part]], n) + within]
+            left, top, right, bottom = self.boxes[box].T
+            hit = (left <= x[point]) & (x[point] < right)  # the band settles top and bottom
+            point, box = point[hit], box[hit]
+            dx = x[point] - (left[hit] + right[hit]) / 2
+            dy = y[point] - (top[hit] + bottom[hit]) / 2
+            order = np.lexsort((box, dx**2 + dy**2, point))
+            point, box = point[order], box[order]
+            new = np.r_[True, point[1:] != point[:-1]] if len(point) else np.zeros(0, bool)
+            found[point[new]] = box[new]
+            several += len(np.unique(point[~new]))
+        return several
+
+
+def _last_key(
+    keys: np.ndarray, groups: np.ndarray, group: np.ndarray, rank: np.ndarray, base: int
+) -> np.ndarray:
+    """Return the position of the last key of `group` with a rank of at most `rank`, else -1."""
+    at = np.searchsorted(keys, group * base + rank, side="right") - 1
+    return np.where((at >= 0) & (groups[at] == group), at, -1)
+
+
+def index_boxes(layout: np.ndarray, boxes: np.ndarray) -> BoxIndex:
+    """Prepare boxes for the search.
+
+    Parameters
+    ----------
+    layout : ndarray, shape (n_boxes,), int
+        Layout number of each box, from 0.
+    boxes : ndarray, shape (n_boxes, 4), float64
+        Left, top, right, bottom in pixels.
+    """
+    boxes = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
+    layout = np.asarray(layout, dtype=np.int64)
+    usable = (boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])  # False with NaN
+    rows = np.flatnonzero(usable)
+    left, top, _, bottom = boxes[rows].T
+    y_edges, x_edges = np.unique(np.r_[top, bottom]), np.unique(left)
+    n_y, n_x = max(len(y_edges), 1), max(len(x_edges), 1)
+
+    top_key = layout[rows] * n_y + np.searchsorted(y_edges, top)
+    bottom_key = layout[rows] * n_y + np.searchsorted(y_edges, bottom)
+    edge_keys = np.unique(np.r_[top_key, bottom_key])
+    # A box covers the bands from its top edge up to, not including, its bottom edge.
+    first = np.searchsorted(edge_keys, top_key)
+    n_bands = np.searchsorted(edge_keys, bottom_key) - first
+    box = np.repeat(rows, n_bands)
+    within = np.arange(len(box)) - np.repeat(np.cumsum(n_bands) - n_bands, n_bands)
+    band = np.repeat(first, n_bands) + within
+    entry_keys = band * n_x + np.searchsorted(x_edges, boxes[box, 0])
+    order = np.lexsort((box, entry_keys))
+    box, band, entry_keys = box[order], band[order], entry_keys[order]
+
+    overlap = np.zeros(len(edge_keys), dtype=bool)
+    meets = (band[1:] == band[:-1]) & (boxes[box[1:], 0] < boxes[box[:-1], 2])
+    overlap[band[1:][meets]] = True
+    return BoxIndex(
+        boxes=boxes,
+        usable=usable,
+        overlaps=int(overlap.sum()),
+        _y_edges=y_edges,
+        _x_edges=x_edges,
+        _band_keys=edge_keys,
+        _band_layout=edge_keys // n_y,
+        _band_start=np.searchsorted(band, np.arange(len(edge_keys) + 1)),
+        _band_overlaps=overlap,
+        _entry_keys=entry_keys,
+        _entry_band=band,
+        _entry_box=box,
+        _entry_right=boxes[box, 2],
+    )

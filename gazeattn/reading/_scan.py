@@ -1,0 +1,147 @@
+"""Steps over the scanpaths of many trials at once, without a loop over fixations or trials.
+
+A *cell* is one word of one trial. Cells are numbered trial by trial and, within a trial, in
+reading order. So the cells of a later trial are greater than all cells of an earlier one, and
+"greater cell" within a trial means "later word": running maxima and neighbour comparisons need no
+test for the borders of trials.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gazeattn.reading.areas import Placed
+
+
+@dataclass(frozen=True)
+class Scan:
+    """All fixations on words, in the order of trials and time.
+
+    Attributes
+    ----------
+    n_cells : int
+    cell : ndarray, shape (n,), int64
+        Cell of each fixation on a word.
+    duration : ndarray, shape (n,), float64
+        Milliseconds; NaN where missing.
+    run : ndarray, shape (n,), int64
+        Number of the run; a run is a maximal stretch of consecutive fixations on one word, and
+        a fixation off every word ends it.
+    adjacent : ndarray, shape (n,), bool
+        The fixation before this one, in the same trial, lies on a word too.
+    trial_cell : ndarray, shape (n_trials + 1,), int64
+        First cell of each trial, and the number of cells.
+    seen : ndarray, shape (n_trials,), bool
+        The trial has at least one fixation with a position.
+    """
+
+    n_cells: int
+    cell: np.ndarray
+    duration: np.ndarray
+    run: np.ndarray
+    adjacent: np.ndarray
+    trial_cell: np.ndarray
+    seen: np.ndarray
+
+
+def scan(placed: Placed) -> Scan:
+    """Sort the fixations by trial and order, and number cells and runs."""
+    rows = np.flatnonzero(placed.trial >= 0)
+    trial, word = placed.trial[rows], placed.word[rows]
+    order = placed.fixations["index"].to_numpy(dtype=np.int64)[rows]
+    step = np.diff(trial)
+    if ((step < 0) | ((step == 0) & (np.diff(order) < 0))).any():
+        sort = np.lexsort((order, trial))
+        rows, trial, word = rows[sort], trial[sort], word[sort]
+
+    trial_cell = np.r_[0, np.cumsum(placed.n_words)].astype(np.int64)
+    same = np.r_[False, trial[1:] == trial[:-1]][: len(trial)]
+    on = word >= 0
+    cell = np.where(on, word - placed.first_word[trial] + trial_cell[trial], -1)
+    new_run = ~same
+    new_run[1:] |= cell[1:] != cell[:-1]
+    adjacent = same.copy()
+    adjacent[1:] &= on[:-1]
+
+    n_trials = len(placed.trials)
+    seen = np.bincount(trial[placed.known[rows]], minlength=n_trials) > 0
+    if "duration" in placed.fixations:
+        column = placed.fixations["duration"]
+        duration = column.to_numpy(dtype=np.float64, na_value=np.nan)[rows][on]
+    else:
+        duration = np.full(int(on.sum()), np.nan)
+    return Scan(
+        n_cells=int(trial_cell[-1]),
+        cell=cell[on],
+        duration=duration,
+        run=np.cumsum(new_run[on]) - 1,
+        adjacent=adjacent[on],
+        trial_cell=trial_cell,
+        seen=seen,
+    )
+
+
+def first_of(groups: np.ndarray, n: int) -> np.ndarray:
+    """Return the first position of each group number below `n`, -1 where it does not occur."""
+    first = np.full(n, -1, dtype=np.int64)
+    first[groups[::-1]] = np.arange(len(groups) - 1, -1, -1)  # the last write wins
+    return first
+
+
+def last_of(groups: np.ndarray, n: int) -> np.ndarray:
+    """Return the last position of each group number below `n`, -1 where it does not occur."""
+    last = np.full(n, -1, dtype=np.int64)
+    last[groups] = np.arange(len(groups))
+    return last
+
+
+def maximum_before(values: np.ndarray) -> np.ndarray:
+    """Return the maximum of all earlier values, -1 for the first; values are not negative."""
+    return np.r_[-1, np.maximum.accumulate(values)[:-1]] if len(values) else values
+
+
+def next_greater(values: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return, for each start, the first later position with a greater value, else ``len(values)``.
+
+    Climbs and descends a tree of block maxima: ``O(log n)`` steps over all queries at once.
+    """
+    top = np.iinfo(np.int64).max
+    size = 1 << len(values).bit_length()  # at least one sentinel behind the values
+    levels = [np.r_[values, np.full(size - len(values), top, dtype=np.int64)]]
+    while len(levels[-1]) > 1:
+        levels.append(np.maximum(levels[-1][::2], levels[-1][1::2]))
+    floor = values[start]
+    at = start + 1
+    level = np.full(len(start), -1)
+    climbing = np.arange(len(start))
+    for height, maxima in enumerate(levels):
+        right = (at[climbing] & 1).astype(bool) | (height == len(levels) - 1)
+        found = right & (maxima[np.minimum(at[climbing], len(maxima) - 1)] > floor[climbing])
+        level[climbing[found]] = height
+        climbing = climbing[~found]
+        if not len(climbing):
+            break
+        at[climbing] = (at[climbing] + 1) >> 1  # an even block goes to its parent, an odd one on
+    for height in range(len(levels) - 1, 0, -1):
+        going = np.flatnonzero(level >= height)
+        left = at[going] * 2
+        at[going] = np.where(levels[height - 1][left] > floor[going], left, left + 1)
+    return np.minimum(at, len(values))
+
+
+def sums_between(values: np.ndarray, start: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    """Return ``values[start:stop].sum()`` for each pair; each pair holds at least one value.
+
+    Adds the values of each stretch on their own: a running total would carry the rounding of
+    other trials into the result, and a missing value into all that follows.
+    """
+    if not len(start):
+        return np.zeros(0)
+    order = np.argsort(start, kind="stable")
+    padded = np.append(values, 0.0)  # a stop behind the last value must be a valid position
+    pairs = np.column_stack([start[order], stop[order]]).ravel()
+    sums = np.empty(len(start))
+    sums[order] = np.add.reduceat(padded, pairs)[::2]
+    return sums

@@ -1,0 +1,356 @@
+"""Word measures from fixations.
+
+Two conventions are computed from the same fixations. ``"first_pass"`` gives the measures of the
+reading literature (Rayner, 1998, Psychological Bulletin 124, 372-422; Inhoff & Radach, 1998, in
+Underwood (ed.), Eye Guidance in Reading and Scene Perception): a duration of the first pass is
+missing unless the word was fixated before any later word. ``"eyelink"`` gives the columns of an
+EyeLink interest-area report, which count the first visit in any pass and write 0 for words that
+were never fixated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gazeattn.columns import as_number, as_text
+from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.reading._scan import (
+    Scan,
+    first_of,
+    last_of,
+    maximum_before,
+    next_greater,
+    scan,
+    sums_between,
+)
+from gazeattn.reading.areas import BOX, Placed, place
+from gazeattn.tables import LossLog
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Dataset(Protocol):
+        """What the check against a report needs of a data set."""
+
+        name: str
+        fixations: pd.DataFrame
+        words: pd.DataFrame
+        trials: pd.DataFrame
+        reports: dict[str, pd.DataFrame]
+
+
+STEP = "measures"
+CONVENTIONS = ("first_pass", "eyelink")
+EYELINK_COLUMNS = (
+    "IA_FIRST_FIXATION_DURATION",
+    "IA_FIRST_RUN_DWELL_TIME",
+    "IA_SECOND_RUN_DWELL_TIME",
+    "IA_LAST_RUN_DWELL_TIME",
+    "IA_REGRESSION_PATH_DURATION",
+    "IA_DWELL_TIME",
+    "IA_FIXATION_COUNT",
+    "IA_SKIP",
+    "IA_REGRESSION_IN",
+    "IA_REGRESSION_IN_COUNT",
+    "IA_REGRESSION_OUT",
+    "IA_REGRESSION_OUT_COUNT",
+)
+"""Columns of the convention ``"eyelink"``, named as in the interest-area report."""
+
+TRIAL_KEYS = ("participant", "trial", "stimulus", "layout")
+WORD_KEYS = ("word", "index", "text")
+
+
+def word_measures(
+    fixations: pd.DataFrame,
+    words: pd.DataFrame,
+    trials: pd.DataFrame,
+    convention: str = "first_pass",
+) -> pd.DataFrame:
+    """Return one row of measures per trial and word.
+
+    Parameters
+    ----------
+    fixations, words, trials : DataFrame
+        See `gazeattn.tables`. Fixations are put on words by `gazeattn.reading.areas`.
+    convention : {"first_pass", "eyelink"}
+        ``"first_pass"`` has the columns `gazeattn.tables.MEASURES`:
+
+        - first_fixation_duration, single_fixation_duration, gaze_duration, go_past_time (ms):
+          missing unless the word was fixated in first pass, that is before any later word;
+          single_fixation_duration also if the first run has more than one fixation.
+        - total_reading_time (ms), fixation_count: 0 for a word that was never fixated.
+        - skip: 1 unless the word was fixated in first pass.
+        - regression_in: 1 if the word was entered from a later word; regression_out: 1 if it was
+          left to an earlier word before any later word was fixated; both missing for a word that
+          was never fixated.
+
+        ``"eyelink"`` has the columns `EYELINK_COLUMNS`.
+
+    Returns
+    -------
+    DataFrame
+        Columns participant, trial, stimulus, layout, word, index, text and the measures
+        (float64), for all words of all trials, in the order of `trials`. All measures of a trial
+        without any located fixation are missing: nothing was recorded, which is not the same
+        as skipping.
+
+    Raises
+    ------
+    UnknownNameError
+        No such convention.
+    """
+    return word_measures_with_log(fixations, words, trials, convention)[0]
+
+
+def word_measures_with_log(
+    fixations: pd.DataFrame,
+    words: pd.DataFrame,
+    trials: pd.DataFrame,
+    convention: str = "first_pass",
+) -> tuple[pd.DataFrame, LossLog]:
+    """Return the table of `word_measures` and what was lost on the way."""
+    if convention not in CONVENTIONS:
+        raise UnknownNameError("convention", convention, CONVENTIONS)
+    placed = place(fixations, words, trials)
+    scanned = scan(placed)
+    compute = _first_pass if convention == "first_pass" else _eyelink
+    columns = compute(scanned)
+
+    log = placed.log
+    n_words = placed.n_words
+    unseen = ~scanned.seen & (n_words > 0)
+    log.add(
+        STEP,
+        "undefined",
+        "without any located fixation: all measures are missing",
+        int(unseen.sum()),
+        "trials",
+        placed.trials["trial"][unseen],
+    )
+    if unseen.any():
+        blank = np.repeat(unseen, n_words)
+        for values in columns.values():
+            values[blank] = np.nan
+    _log_missing_durations(scanned, placed, log)
+
+    return pd.DataFrame(_keys(placed) | columns, copy=False), log
+
+
+def _keys(placed: Placed) -> dict[str, Any]:
+    """Return the columns that say which trial and word a row is about."""
+    trial = np.repeat(np.arange(len(placed.trials)), placed.n_words)
+    start = np.cumsum(placed.n_words) - placed.n_words
+    word = np.arange(len(trial)) + np.repeat(placed.first_word - start, placed.n_words)
+    of_trial = {name: placed.trials[name].array.take(trial) for name in TRIAL_KEYS}
+    of_word = {name: placed.words[name].array.take(word) for name in WORD_KEYS}
+    return of_trial | of_word
+
+
+def _log_missing_durations(scanned: Scan, placed: Placed, log: LossLog) -> None:
+    missing = np.isnan(scanned.duration)
+    if not missing.any():
+        return
+    cells = np.unique(scanned.cell[missing])
+    trials = np.searchsorted(scanned.trial_cell, cells, side="right") - 1
+    reason = "a fixation without a duration: durations that include it are missing"
+    names = placed.trials["trial"].iloc[np.unique(trials)[:3]]
+    log.add(STEP, "undefined", reason, int(missing.sum()), "fixations", names)
+    log.add(STEP, "undefined", "hold a fixation without a duration", len(cells), "words", names)
+
+
+def _runs(s: Scan) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cell and the summed duration of each run."""
+    start = np.flatnonzero(np.r_[True, s.run[1:] != s.run[:-1]][: len(s.run)])
+    if not len(start):
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    return s.cell[start], np.add.reduceat(s.duration, start)
+
+
+def _first_pass(s: Scan) -> dict[str, np.ndarray]:
+    """Compute the measures of the reading literature, one value per cell."""
+    first = first_of(s.cell, s.n_cells)
+    fixated = first >= 0
+    passed = fixated.copy()  # fixated before any later word
+    passed[fixated] = maximum_before(s.cell)[first[fixated]] < np.flatnonzero(fixated)
+
+    _, run_sum = _runs(s)
+    run_length = np.bincount(s.run, minlength=len(run_sum))
+    at = first[passed]
+    run = s.run[at]
+    duration = s.duration[at]
+    # First-pass entries are the records of the running maximum, so they stand in order of time
+    # and each go-past stretch ends where the next record, or the next trial, begins.
+    go_past = np.add.reduceat(s.duration, at) if len(at) else np.zeros(0)
+    entered, left = _regressions(s)
+    return {
+        "first_fixation_duration": _spread(passed, duration),
+        "single_fixation_duration": _spread(
+            passed, np.where(run_length[run] == 1, duration, np.nan)
+        ),
+        "gaze_duration": _spread(passed, run_sum[run]),
+        "go_past_time": _spread(passed, go_past),
+        "total_reading_time": _total(s),
+        "fixation_count": np.bincount(s.cell, minlength=s.n_cells).astype(np.float64),
+        "skip": (~passed).astype(np.float64),
+        "regression_in": np.where(fixated, entered > 0, np.nan),
+        "regression_out": np.where(fixated, left > 0, np.nan),
+    }
+
+
+def _eyelink(s: Scan) -> dict[str, np.ndarray]:
+    """Compute the columns of the interest-area report, one value per cell."""
+    first = first_of(s.cell, s.n_cells)
+    fixated = first >= 0
+    at = first[fixated]
+    passed = fixated.copy()
+    passed[fixated] = maximum_before(s.cell)[at] < np.flatnonzero(fixated)
+
+    run_cell, run_sum = _runs(s)
+    first_run = first_of(run_cell, s.n_cells)
+    later = np.flatnonzero(first_run[run_cell] != np.arange(len(run_cell)))
+    second = first_of(run_cell[later], s.n_cells)
+    twice = second >= 0
+    path = sums_between(s.duration, at, next_greater(s.cell, at))
+    entered, left = _regressions(s)
+    return {
+        "IA_FIRST_FIXATION_DURATION": _spread(fixated, s.duration[at], 0.0),
+        "IA_FIRST_RUN_DWELL_TIME": _spread(fixated, run_sum[first_run[fixated]], 0.0),
+        "IA_SECOND_RUN_DWELL_TIME": _spread(twice, run_sum[later[second[twice]]]),
+        "IA_LAST_RUN_DWELL_TIME": _spread(
+            fixated, run_sum[last_of(run_cell, s.n_cells)[fixated]], 0.0
+        ),
+        "IA_REGRESSION_PATH_DURATION": _spread(fixated, path, 0.0),
+        "IA_DWELL_TIME": _total(s),
+        "IA_FIXATION_COUNT": np.bincount(s.cell, minlength=s.n_cells).astype(np.float64),
+        "IA_SKIP": (~passed).astype(np.float64),
+        "IA_REGRESSION_IN": np.where(fixated, entered > 0, np.nan),
+        "IA_REGRESSION_IN_COUNT": entered.astype(np.float64),
+        "IA_REGRESSION_OUT": np.where(fixated, left > 0, np.nan),
+        "IA_REGRESSION_OUT_COUNT": left.astype(np.float64),
+    }
+
+
+def _total(s: Scan) -> np.ndarray:
+    # bincount of nothing gives whole numbers, which cannot hold a missing value
+    return np.bincount(s.cell, s.duration, minlength=s.n_cells).astype(np.float64)
+
+
+def _regressions(s: Scan) -> tuple[np.ndarray, np.ndarray]:
+    """Count entries from a later word and first-pass exits to an earlier word, per cell.
+
+    Fixations off every word are passed over. A step to a smaller cell never crosses trials.
+    """
+    back = np.flatnonzero(s.cell[1:] < s.cell[:-1])
+    into = np.bincount(s.cell[1:][back], minlength=s.n_cells)
+    furthest = np.maximum.accumulate(s.cell) if len(s.cell) else s.cell
+    out = back[s.cell[back] == furthest[back]]
+    return into, np.bincount(s.cell[out], minlength=s.n_cells)
+
+
+def _spread(where: np.ndarray, values: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
+    """Return a column with `values` where the mask holds and `otherwise` elsewhere."""
+    column = np.full(len(where), otherwise)
+    column[where] = values
+    return column
+
+
+def check_against_report(
+    dataset: Dataset, *, report: str = "eyelink", from_boxes: bool = True
+) -> pd.DataFrame:
+    """Compare the convention ``"eyelink"`` with a published interest-area report.
+
+    Parameters
+    ----------
+    dataset : GazeDataset
+        ``dataset.reports[report]`` has the columns trial, word and IA_*; ``"."`` is missing.
+    report : str
+    from_boxes : bool
+        Put the fixations on words by x, y and boxes even if the data set states the word, so
+        that the check covers the mapping too.
+
+    Returns
+    -------
+    DataFrame
+        One row per column of the report: column, compared (words on both sides), agree (equal
+        numbers, or missing on both sides), share, and disagree.
+
+    Raises
+    ------
+    DataError
+        The data set has no such report, or the report no row of the data set's words.
+    """
+    both, columns = _beside_report(dataset, report, from_boxes)
+    rows = []
+    for name in columns:
+        agree = int(_equal(both[name], both[name + "_reported"]).sum())
+        rows.append((name, len(both), agree, agree / len(both), len(both) - agree))
+    return pd.DataFrame(rows, columns=["column", "compared", "agree", "share", "disagree"])
+
+
+def disagreements(
+    dataset: Dataset, *, report: str = "eyelink", from_boxes: bool = True
+) -> pd.DataFrame:
+    """List the words on which the report and our measures differ.
+
+    Returns
+    -------
+    DataFrame
+        participant, trial, word, index, text, column, computed, reported; one row per difference.
+    """
+    both, columns = _beside_report(dataset, report, from_boxes)
+    parts = []
+    for name in columns:
+        part = both.loc[~_equal(both[name], both[name + "_reported"])]
+        part = part[["participant", "trial", "word", "index", "text", name, name + "_reported"]]
+        part = part.set_axis([*part.columns[:5], "computed", "reported"], axis=1)
+        part.insert(5, "column", name)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _beside_report(
+    dataset: Dataset, report: str, from_boxes: bool
+) -> tuple[pd.DataFrame, list[str]]:
+    """Join our measures with the report, number by number, on trial and word."""
+    if report not in dataset.reports:
+        raise DataError(
+            f"data set {dataset.name!r} has no report {report!r}",
+            found=", ".join(dataset.reports) or "no report",
+        )
+    fixations = dataset.fixations
+    if from_boxes and {"x", "y"} <= set(fixations) and set(BOX) <= set(dataset.words):
+        fixations = fixations.drop(columns=["word", "word_index"], errors="ignore")
+    ours = word_measures(fixations, dataset.words, dataset.trials, convention="eyelink")
+    ours = ours[ours["IA_FIXATION_COUNT"].notna()]  # nothing recorded: nothing to compare
+    theirs = dataset.reports[report]
+    columns = [c for c in EYELINK_COLUMNS if c in theirs]
+    source = f"report {report!r} of {dataset.name!r}"
+    numbers = {f"{c}_reported": as_number(theirs[c], c, source) for c in columns}
+    keys = {c: as_text(theirs[c]) for c in ("trial", "word")}
+    theirs = pd.DataFrame({**keys, **numbers})
+    twice = theirs.duplicated(["trial", "word"])
+    if twice.any():
+        row = int(np.flatnonzero(twice)[0])
+        raise DataError(
+            "a word of a trial stands twice",
+            source=source,
+            row=row,
+            expected="one row per trial and word",
+            found=f"trial {theirs['trial'].iloc[row]!r}, word {theirs['word'].iloc[row]!r}",
+        )
+    both = ours.merge(theirs, on=["trial", "word"])
+    if not len(both) or not columns:
+        raise DataError(
+            f"the report {report!r} shares no word or column with data set {dataset.name!r}",
+            expected="columns trial, word and IA_*, with the ids of the data set",
+            found=", ".join(map(str, dataset.reports[report].columns)),
+        )
+    return both, columns
+
+
+def _equal(a: pd.Series, b: pd.Series) -> pd.Series:
+    return (a == b) | (a.isna() & b.isna())

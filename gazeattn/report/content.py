@@ -1,0 +1,448 @@
+"""What the page says: every cell of the report as text, before any HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gazeattn.attention.answer import orientation
+from gazeattn.attention.comparison import Comparison
+from gazeattn.report import style
+from gazeattn.report.style import count, label, missing, number, p_value, percent
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the page shows first.
+
+    Attributes
+    ----------
+    measure, metric, level : str
+        First of each in the settings, as in `Comparison.table`.
+    best : str or None
+        Attention method with the best value.
+    heads : str or None
+        Best attention method that has single heads for the metric; the heat map shows it.
+    """
+
+    measure: str
+    metric: str
+    level: str
+    best: str | None
+    heads: str | None
+
+
+def names(comparison: Comparison, column: str) -> list[str]:
+    """Return the measures or metrics in the order of the settings, further ones after them."""
+    wanted = [str(v) for v in comparison.info.get("settings", {}).get(f"{column}s", ())]
+    there = [str(v) for v in comparison.summary[column].dropna().unique()]
+    return [v for v in wanted if v in there] + [v for v in there if v not in wanted]
+
+
+def select(comparison: Comparison) -> Selection:
+    """Return the default selection of a comparison."""
+    settings = comparison.info.get("settings", {})
+    measures, metrics = names(comparison, "measure"), names(comparison, "metric")
+    measure = measures[0] if measures else str(next(iter(settings.get("measures", [""]))))
+    metric = metrics[0] if metrics else str(next(iter(settings.get("metrics", [""]))))
+    level = str(settings.get("level", "mean"))
+    rows = table(comparison, Selection(measure, metric, level, None, None))
+    models = rows[(rows["kind"] != "baseline") & rows["value"].notna()]
+    ranked = [str(m) for m in models["method"]]
+    s = comparison.summary
+    per_head = s[s["head"].notna() & (s["measure"] == measure) & (s["metric"] == metric)]
+    sizes = per_head.groupby("method")["head"].nunique()
+    heads = next((m for m in ranked if sizes.get(m, 0) > 1), None)
+    heads = heads or next((m for m in ranked if m in sizes), None)
+    return Selection(measure, metric, level, ranked[0] if ranked else None, heads)
+
+
+def table(
+    comparison: Comparison, chosen: Selection, measure: str | None = None, metric: str | None = None
+) -> pd.DataFrame:
+    """Return the aggregate rows for one measure and metric, best first, undefined ones last."""
+    measure, metric = measure or chosen.measure, metric or chosen.metric
+    s = comparison.summary
+    rows = s[
+        (s["measure"] == measure)
+        & (s["metric"] == metric)
+        & s["layer"].isna()
+        & s["head"].isna()
+        & (s["level"] == chosen.level)
+    ]
+    rows = rows.assign(_order=orientation(metric, measure) * rows["value"].astype(float))
+    rows = rows.sort_values("_order", ascending=False, kind="stable", na_position="last")
+    return rows.drop(columns="_order").reset_index(drop=True)
+
+
+def aggregates(comparison: Comparison, level: str) -> pd.DataFrame:
+    """Return the alignment rows without layer and head at one level."""
+    a = comparison.alignment
+    return a[a["layer"].isna() & a["head"].isna() & (a["level"] == level)]
+
+
+# the method table ---------------------------------------------------------------------------------
+
+
+def method_table(
+    comparison: Comparison, chosen: Selection, measure: str, metric: str, trials: pd.DataFrame
+) -> dict[str, Any]:
+    """Return the method table of one measure and metric as texts and bar positions.
+
+    Parameters
+    ----------
+    trials
+        `aggregates` of the comparison: reasons for undefined values come from there.
+
+    Returns
+    -------
+    dict
+        ``rows`` (texts per column, bar positions in percent), ``notes`` (why a cell is empty),
+        ``axis`` (ends of the plot column as texts) and ``zero`` (position of 0).
+    """
+    rows = table(comparison, chosen, measure, metric)
+    partial = _partial(comparison, chosen, measure, metric)
+    numbers = {
+        c: pd.to_numeric(rows[c], errors="coerce").to_numpy(float, na_value=np.nan)
+        for c in (
+            "value",
+            "low",
+            "high",
+            "ceiling",
+            "ceiling_upper",
+            "relative",
+            "chance",
+            "p",
+            "q",
+        )
+    }
+    low, high = _limits(numbers)
+
+    def place(x: float) -> float | None:
+        return round(100 * (x - low) / (high - low), 2) if math.isfinite(x) else None
+
+    reasons = _reasons(trials, measure, metric)
+    no_ceiling = _no_ceiling(trials, measure, metric)
+    notes: list[str] = []
+
+    def note(text: str) -> int:
+        if text not in notes:
+            notes.append(text)
+        return notes.index(text) + 1
+
+    out = []
+    for i, row in enumerate(style.records(rows)):
+        v = {k: float(x[i]) for k, x in numbers.items()}
+        method = str(row.method)
+        undefined = not math.isfinite(v["value"])
+        why = reasons.get(method, "the value is undefined in every trial")
+        cell_notes: dict[str, int] = {}
+        if undefined:
+            cell_notes["value"] = note(f"{label(method)}: {why}")
+        elif math.isnan(v["relative"]):
+            cell_notes["relative"] = note(_no_relative(v["ceiling"], no_ceiling))
+        if math.isnan(v["p"]) and not undefined:
+            cell_notes["p"] = note("no permutation test for this row")
+        kept = partial.get(method, math.nan)
+        if math.isnan(kept) and not undefined and partial:
+            cell_notes["partial"] = note(
+                f"{label(method)}: no partial correlation, since it is one of the controls, "
+                "constant, or undefined"
+            )
+        out.append(
+            {
+                "method": style.shorten(label(method), 40),
+                "code": style.shorten(method, 80),
+                "kind": "baseline" if row.kind == "baseline" else "model",
+                "value": number(v["value"]),
+                "interval": ""
+                if math.isnan(v["low"]) or math.isnan(v["high"])
+                else f"[{number(v['low'])}, {number(v['high'])}]",
+                "relative": percent(v["relative"]),
+                "p": p_value(v["p"]),
+                "q": p_value(v["q"]),
+                "partial": number(kept),
+                "chance": number(v["chance"]),
+                "trials": count(row.n_trials)
+                + (
+                    f" of {count(row.n_trials + row.n_undefined)}"
+                    if _positive(row.n_undefined)
+                    else ""
+                ),
+                "plot": {k: place(v[k]) for k in ("value", "low", "high", "ceiling")},
+                "notes": cell_notes,
+            }
+        )
+    zero = place(0.0)
+    return {
+        "rows": out,
+        "notes": notes,
+        "axis": [number(low), number(high)],
+        "zero": zero if zero is not None and 0 <= zero <= 100 else None,
+        "ceiling": number(float(np.nanmedian(numbers["ceiling"])))
+        if np.isfinite(numbers["ceiling"]).any()
+        else "",
+    }
+
+
+def _positive(value: object) -> bool:
+    return not missing(value) and int(value) > 0  # type: ignore[call-overload]
+
+
+def _partial(
+    comparison: Comparison, chosen: Selection, measure: str, metric: str
+) -> dict[str, float]:
+    there = [m for m in names(comparison, "metric") if m.startswith("partial")]
+    fitting = [m for m in there if m == f"partial_{metric}"] or there
+    if not fitting:
+        return {}
+    rows = table(comparison, chosen, measure, fitting[0])
+    return dict(zip(rows["method"].astype(str), rows["value"].astype(float), strict=True))
+
+
+def partial_name(comparison: Comparison, metric: str) -> str:
+    """Return the partial correlation that the table shows beside a metric ('' for none)."""
+    there = [m for m in names(comparison, "metric") if m.startswith("partial")]
+    return next((m for m in there if m == f"partial_{metric}"), there[0] if there else "")
+
+
+def _limits(numbers: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    shown = np.concatenate([numbers[k] for k in ("value", "low", "high", "ceiling")])
+    shown = shown[np.isfinite(shown)]
+    low, high = min(0.0, shown.min(initial=0.0)), max(0.0, shown.max(initial=0.0))
+    if not high > low:
+        return -1.0, 1.0
+    step = 10.0 ** math.floor(math.log10((high - low) / 2))
+    return float(math.floor(low / step) * step), float(math.ceil(high / step) * step)
+
+
+def _no_relative(ceiling: float, reason: str) -> str:
+    if math.isnan(ceiling):
+        return f"no share of the ceiling: {reason}"
+    if ceiling <= 0:
+        return f"no share of the ceiling: readers agree at {number(ceiling)}, not above 0"
+    return "no share of the ceiling: it has a meaning for correlations only"
+
+
+def _no_ceiling(trials: pd.DataFrame, measure: str, metric: str) -> str:
+    unknown = "the agreement between readers is not known"
+    if "ceiling_reason" not in trials:
+        return unknown
+    rows = trials[(trials["measure"] == measure) & (trials["metric"] == metric)]
+    given = rows.loc[rows["ceiling"].isna(), "ceiling_reason"].dropna()
+    return style.shorten(given.mode().iloc[0], 200) if len(given) else unknown
+
+
+def _reasons(trials: pd.DataFrame, measure: str, metric: str) -> dict[str, str]:
+    rows = trials[
+        (trials["measure"] == measure) & (trials["metric"] == metric) & trials["value"].isna()
+    ]
+    if not len(rows):
+        return {}
+    counted = rows.assign(reason=rows["reason"].fillna("undefined")).groupby(["method", "reason"])
+    sizes = counted.size().reset_index(name="n").sort_values("n", ascending=False, kind="stable")
+    first = sizes.drop_duplicates("method")
+    return {
+        str(r.method): f"{style.shorten(r.reason, 200)} ({count(r.n)} trials)"
+        for r in style.records(first)
+    }
+
+
+# the texts ----------------------------------------------------------------------------------------
+
+MAX_CELLS = 150_000
+"""Word scores that the page embeds; further texts are in the files only."""
+
+
+def texts(comparison: Comparison, chosen: Selection) -> tuple[list[dict[str, Any]], int]:
+    """Return the texts with the scores of every word, and how many texts were left out.
+
+    Human profiles are the averages over readers where there are any, else the first reader's.
+    """
+    p = comparison.profiles
+    if not len(p):
+        return [], 0
+    human = p[p["kind"] == "human"]
+    means = human[human["participant"].isna()]
+    reader = None
+    if not len(means) and len(human):
+        reader = human["participant"].iloc[0]
+        means = human[human["participant"] == reader]
+    other = p[(p["kind"] != "human") & p["participant"].isna()]
+    agreement = _agreement(comparison, chosen)
+    out: list[dict[str, Any]] = []
+    cells, left_out = 0, 0
+    order = p[["stimulus", "trial"]].drop_duplicates()
+    by_text = {k: g for k, g in means.groupby(["stimulus", "trial"], sort=False, dropna=False)}
+    models = {k: g for k, g in other.groupby(["stimulus", "trial"], sort=False, dropna=False)}
+    shared = {k: g for k, g in other.groupby("stimulus", sort=False)}
+    for key in order.itertuples(index=False, name=None):
+        if key not in by_text:
+            continue
+        scores = pd.concat([by_text[key], models.get(key, shared.get(key[0], other.iloc[:0]))])
+        cells += len(scores)
+        if out and cells > MAX_CELLS:
+            left_out += 1
+            continue
+        out.append(_text(scores, key, len(out), agreement, reader))
+    return out, left_out
+
+
+def _text(
+    scores: pd.DataFrame,
+    key: tuple[str, str],
+    position: int,
+    agreement: Mapping[str, dict[str, list[str]]],
+    reader: str | None,
+) -> dict[str, Any]:
+    words = scores.drop_duplicates("index").sort_values("index")
+    index = words["index"].to_numpy()
+    shown = [style.shorten(w) for w in words["text"]]
+    profiles: dict[str, dict[str, Any]] = {"human": {}, "model": {}}
+    for (kind, name), rows in scores.groupby(["kind", "name"], sort=False):
+        rows = rows.drop_duplicates("index").set_index("index").reindex(index)
+        weights = rows["weight"].to_numpy(dtype=float, na_value=np.nan)
+        levels, low, high = style.word_levels(weights)
+        side = "human" if kind == "human" else "model"
+        profiles[side][str(name)] = {
+            "kind": str(kind),
+            "label": style.shorten(label(name), 40),
+            "levels": "".join("-" if v < 0 else str(v) for v in levels),
+            "values": [number(v) for v in weights],
+            "ends": [number(low), number(high)],
+            "missing": int(np.isnan(weights).sum()),
+        }
+    start = " ".join(shown[:5])
+    title = f"{position + 1}. {style.shorten(start, 44)}" + (" …" if len(shown) > 5 else "")
+    return {
+        "title": title,
+        "id": style.shorten(key[1] if not missing(key[1]) else key[0], 80),
+        "stimulus": str(key[0]),
+        "trial": str(key[1]),
+        "reader": "" if reader is None else style.shorten(reader, 40),
+        "words": shown,
+        "agreement": agreement.get(str(key[1]), {}),
+        **profiles,
+    }
+
+
+def _agreement(comparison: Comparison, chosen: Selection) -> dict[str, dict[str, list[str]]]:
+    rows = aggregates(comparison, "mean")
+    if not len(rows):
+        rows = aggregates(comparison, chosen.level)
+    rows = rows[rows["metric"] == chosen.metric]
+    out: dict[str, dict[str, list[str]]] = {}
+    for r in style.records(rows[["trial", "measure", "method", "value", "ceiling"]]):
+        key = f"{r.measure}|{r.method}"
+        out.setdefault(str(r.trial), {})[key] = [number(r.value), number(r.ceiling)]
+    return out
+
+
+# what was lost ------------------------------------------------------------------------------------
+
+
+def losses(comparison: Comparison) -> list[dict[str, str]]:
+    """Return the loss log as texts."""
+    return [
+        {
+            "step": style.shorten(x.step, 80),
+            "kind": x.kind,
+            "count": f"{count(x.count)} {style.clean(x.unit)}",
+            "reason": style.shorten(x.reason, 400),
+            "examples": style.shorten(x.examples, 120) if x.examples else "",
+        }
+        for x in comparison.lost
+    ]
+
+
+def masses(comparison: Comparison) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the mass that each method put on excluded tokens: column names and rows."""
+    lost: Mapping[str, Any] = comparison.info.get("model_lost", {}) or {}
+    tables = {m: v if isinstance(v, Mapping) else {"mass": v} for m, v in lost.items()}
+    columns = list(dict.fromkeys(str(k) for v in tables.values() for k in v))
+    rows = [
+        {"method": label(m), "cells": [_fact(v.get(c), c) for c in columns]}
+        for m, v in tables.items()
+    ]
+    return [label(c) for c in columns], rows
+
+
+def _fact(value: Any, column: str) -> str:
+    if missing(value):
+        return "–"
+    if isinstance(value, bool | str):
+        return style.shorten(value, 60)
+    share = "mass" in column or "token" in column or column in ("special", "context", "start")
+    if share and 0 <= float(value) <= 1:
+        return percent(value)
+    return number(value)
+
+
+def unscored(comparison: Comparison) -> list[dict[str, str]]:
+    """Return, for every profile name, how many of its words have no score."""
+    p = comparison.profiles
+    if not len(p):
+        return []
+    level = p["participant"].isna()
+    if not (level & (p["kind"] == "human")).any():
+        level |= p["kind"] == "human"
+    rows = p[level]
+    grouped = rows.assign(none=rows["weight"].isna()).groupby(["kind", "name"], sort=False)["none"]
+    facts = grouped.agg(["sum", "size"]).reset_index()
+    return [
+        {
+            "name": style.shorten(label(r.name), 40),
+            "kind": str(r.kind),
+            "count": f"{count(r.sum)} of {count(r.size)}",
+            "share": percent(r.sum / r.size),
+        }
+        for r in style.records(facts)
+        if r.sum
+    ]
+
+
+def undefined(trials: pd.DataFrame) -> list[dict[str, str]]:
+    """Return how many trials have no value, by method and reason, over measures and metrics."""
+    rows = trials[trials["value"].isna()]
+    if not len(rows):
+        return []
+    rows = rows.assign(reason=rows["reason"].fillna("no reason recorded"))
+    grouped = rows.groupby(["method", "reason"], sort=False)
+    facts = grouped.agg(
+        n=("value", "size"),
+        trials=("trial", "nunique"),
+        metrics=("metric", lambda v: ", ".join(style.metric_label(x) for x in dict.fromkeys(v))),
+        measures=("measure", lambda v: ", ".join(label(x) for x in dict.fromkeys(v))),
+    ).reset_index()
+    everything = trials["measure"].nunique()
+    return [
+        {
+            "method": style.shorten(label(r.method), 40),
+            "trials": count(r.trials),
+            "count": count(r.n),
+            "where": f"{r.metrics}; "
+            + ("all measures" if len(r.measures.split(", ")) == everything > 1 else r.measures),
+            "reason": style.shorten(r.reason, 200),
+        }
+        for r in style.records(facts.sort_values("n", ascending=False, kind="stable"))
+    ]
+
+
+# facts --------------------------------------------------------------------------------------------
+
+
+def flatten(facts: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+    """Yield nested facts as pairs of text, keys joined by dots."""
+    for key, value in facts.items():
+        name = f"{prefix}{style.clean(key)}"
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{name}.")
+        elif isinstance(value, list | tuple | set | frozenset):
+            yield name, style.shorten(", ".join(map(str, value)), 2000) or "–"
+        else:
+            yield name, "–" if missing(value) else style.shorten(value, 2000)

@@ -1,0 +1,117 @@
+"""MkDocs hooks: reference pages from the packages that exist, and tables from the registries.
+
+A new room or a newly registered thing appears in the documentation without a second edit.
+
+- ``reference/<room>.md`` is generated for every public module of `gazeattn`, one page per room.
+- a line ``<!-- registry: datasets -->`` in a page becomes a table of what is registered there.
+- a line ``<!-- conf: groups -->`` becomes a table of the configuration groups and their files, and
+  ``<!-- conf: compare -->`` becomes the content of ``conf/compare.yaml``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = REPOSITORY / "gazeattn"
+CONF = REPOSITORY / "conf"
+MARK = re.compile(r"^<!-- (registry|conf): (\w+) -->$", re.MULTILINE)
+PRIVATE_ROOMS = {"cli"}  # the command line has its own page
+FACTS = ("task", "size", "licence", "family", "bounds", "citation", "description")
+
+
+def rooms() -> dict[str, list[str]]:
+    """Return room -> dotted names of its public modules, packages before single modules."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if any(p.startswith("_") and p != "__init__" for p in parts) or parts == ("__init__",):
+            continue
+        if parts[0] in PRIVATE_ROOMS or not (path.parent / "__init__.py").exists():
+            continue
+        names = [p for p in parts if p != "__init__"]
+        found.setdefault(parts[0], []).append(".".join(["gazeattn", *names]))
+    return dict(sorted(found.items(), key=lambda item: (len(item[1]) == 1, item[0])))
+
+
+def page(room: str, modules: list[str]) -> str:
+    """Return the Markdown of one reference page."""
+    lines = [f"# gazeattn.{room}", ""]
+    for module in modules:
+        lines += [f"::: {module}", ""]
+    return "\n".join(lines)
+
+
+def table(kind: str) -> str:
+    """Return a Markdown table of everything in one registry of `gazeattn.registry`."""
+    from gazeattn import registry
+
+    entries = list(getattr(registry, kind))
+    facts = [f for f in FACTS if any(e.info.get(f) for e in entries)]
+    rows = [["name", *facts]]
+    rows.append(["---"] * len(rows[0]))
+    for entry in entries:
+        rows.append([f"`{entry.name}`", *(cell(entry.info.get(f)) for f in facts)])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def group_table() -> str:
+    """Return a Markdown table of the groups in conf/ and the files that each can be set to."""
+    rows = ["| group | files | note |", "|---|---|---|"]
+    for folder in sorted(p for p in CONF.iterdir() if p.is_dir()):
+        files = sorted(folder.glob("*.yaml"))
+        notes = [first_comment(f) for f in files]
+        note = next((f"`{f.stem}`: {n}" for f, n in zip(files, notes, strict=True) if n), "")
+        names = ", ".join(f"`{f.stem}`" for f in files)
+        rows.append(f"| `{folder.name}` | {names} | {note} |")
+    return "\n".join(rows)
+
+
+def first_comment(path: Path) -> str:
+    """Return the comment on the first line of a YAML file, if there is one."""
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("#").strip() if first.startswith("#") else ""
+
+
+def listing(name: str) -> str:
+    """Return one file of conf/ as a code block, without Hydra's own settings."""
+    text = (CONF / f"{name}.yaml").read_text(encoding="utf-8").partition("\nhydra:")[0]
+    return f"```yaml\n{text.rstrip()}\n```"
+
+
+def replacement(kind: str, name: str) -> str:
+    """Return what stands in for one mark."""
+    if kind == "registry":
+        return table(name)
+    return group_table() if name == "groups" else listing(name)
+
+
+def cell(value: Any) -> str:
+    """Return a value as the text of one table cell."""
+    return "" if value is None else str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Add the reference section to the navigation."""
+    assert config.nav is not None
+    pages = [{f"gazeattn.{room}": f"reference/{room}.md"} for room in rooms()]
+    config.nav.append({"Reference": pages})
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated reference pages."""
+    for room, modules in rooms().items():
+        path = f"reference/{room}.md"
+        files.append(File.generated(config, path, content=page(room, modules)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Replace the marks by what they stand for."""
+    return MARK.sub(lambda match: replacement(match[1], match[2]), markdown)
