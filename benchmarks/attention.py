@@ -88,7 +88,9 @@ def child(case: str, model_name: str, n_tokens: int, repeats: int) -> dict[str, 
         else:
             compute(lm, [encoded], CASES[case])
 
-    with torch.no_grad():  # thread pools and kernels
+    with torch.no_grad():  # thread pools, kernels, and weights that are mapped but not yet read
+        for p in lm.model.parameters():
+            p.sum()
         lm.model.base_model(input_ids=torch.as_tensor(encoded.input_ids[:16])[None])
     before = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # restart the peak

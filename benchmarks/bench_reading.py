@@ -125,7 +125,8 @@ def reading_ratio(n: int, runs: int) -> float:
         paths = {"fixations": Path(folder, "fixations.csv"), "words": Path(folder, "words.csv")}
         for name, frame in (("fixations", make_fixations(n, words, generator)), ("words", words)):
             table = Table.from_pandas(frame.rename(columns=COLUMNS[name]), preserve_index=False)
-            arrow_csv.write_csv(table, paths[name])
+            plain = arrow_csv.WriteOptions(quoting_style="none")
+            arrow_csv.write_csv(table, paths[name], plain)
             del frame, table
 
         def ours() -> None:

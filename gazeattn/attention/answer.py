@@ -235,4 +235,5 @@ def _why(rows: pd.DataFrame) -> str:
     undefined = rows[(rows["kind"] == "model") & rows["value"].isna()]
     if len(undefined) == 0:
         return ""
-    return f": the agreement is undefined on all {int(undefined['n_undefined'].max())} trials"
+    n = int(undefined["n_undefined"].max())
+    return ": the agreement is undefined on " + ("the only trial" if n == 1 else f"all {n} trials")

@@ -62,7 +62,8 @@ class Orders:
             else:
                 number = np.cumsum(keep, dtype=np.int32) - 1
                 order = number[self._full[keep[self._full]]]
-            self._known[key] = order.reshape(-1, n)
+            count = math.factorial(n) if self.exact(n) else self.n_permutations
+            self._known[key] = order.reshape(count, n)
         return self._known[key]
 
     def spread(self, draws: np.ndarray) -> np.ndarray:

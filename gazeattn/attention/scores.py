@@ -120,6 +120,7 @@ class Scorer:
     covariates: Mapping[str, np.ndarray]
     row_reasons: Mapping[str, str] = field(default_factory=dict)
     _ranks: dict[tuple[int, bytes], np.ndarray] = field(default_factory=dict)
+    _groups: list[tuple[np.ndarray, np.ndarray]] | None = None
 
     def score(self, metric: Metric, human: np.ndarray, human_reason: str = "") -> Scores:
         """Compare every row with one human profile.
@@ -144,7 +145,9 @@ class Scorer:
         usable = ~np.isnan(human)
         if z is not None:
             usable &= ~np.isnan(z).any(axis=0)
-        for rows, missing in _patterns(np.isnan(weights)):
+        if self._groups is None:
+            self._groups = _patterns(np.isnan(weights))
+        for rows, missing in self._groups:
             keep = usable & ~missing
             out.n_words[rows] = keep.sum()
             self._score_group(metric, rows, keep, human, z, out)

@@ -199,7 +199,8 @@ def check_names(cfg: CompareConfig) -> None:
 def _load_dataset(cfg: CompareConfig, root: str | None, base: Path) -> Any:
     from gazeattn.datasets import load
 
-    options = dict(cfg.dataset)
+    # a null in the configuration means the loader's own default
+    options = {k: v for k, v in cfg.dataset.items() if v is not None}
     name = options.pop("name")
     for key in ("fixations", "words", "trials", "texts", "root"):
         if isinstance(options.get(key), str):

@@ -87,21 +87,21 @@ class _Blocks(torch.autograd.Function):
         value: torch.Tensor,
         session: GradientSession,
         module: nn.Module,
-        rest: Call,
+        settings: tuple[Any, ...],
     ) -> torch.Tensor:
-        call = Call(query, key, value, *_settings(rest))
+        call = Call(query, key, value, *settings)
         if session.going_back:
             out = session.blocks(call, 0, [None] * len(session.spans))
         else:
             out = session.first(module, call)
-        ctx.session, ctx.rest = session, rest
+        ctx.session, ctx.settings = session, settings
         ctx.save_for_backward(query, key, value, out)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: torch.Tensor) -> Any:  # type: ignore[override]
         query, key, value, out = ctx.saved_tensors
-        call = Call(query, key, value, *_settings(ctx.rest))
+        call = Call(query, key, value, *ctx.settings)
         grads = ctx.session.back(call, out, grad_outputs[0])
         return (*grads, None, None, None)
 
@@ -136,9 +136,8 @@ class GradientSession(Session):
 
     def attend(self, module: nn.Module, call: Call) -> torch.Tensor:
         """Compute a layer's output as a node of the graph."""
-        query, key, value = (x.detach()[:0] for x in (call.query, call.key, call.value))
-        rest = Call(query, key, value, *_settings(call))
-        return _Blocks.apply(call.query, call.key, call.value, self, module, rest)
+        # the settings alone: a call kept by the graph would keep the layer's tensors
+        return _Blocks.apply(call.query, call.key, call.value, self, module, _settings(call))
 
     def first(self, module: nn.Module, call: Call) -> torch.Tensor:
         """Compute a layer in the first forward pass and feed the observers."""

@@ -147,17 +147,22 @@ def noise_ceiling(
     low = _rowwise(metric, others, x, params)
     n_undefined = int(np.isnan(low).sum())
     lower = float(_nan_mean(low))
-    why_low = "no reader has a defined agreement with the others" if math.isnan(lower) else ""
-    if n_readers == 2:
-        reason = "2 readers: half of the mean is the reader, so that an upper bound says nothing"
-        if why_low:
-            reason = f"{why_low}; {reason}"
-        return NoiseCeiling(lower, NAN, low, blank, n_readers, n_units, n_undefined, reason)
-    high = batched(metric, _nan_mean(x, axis=0)[None, :], x, **params)[0]
-    # and over the same readers
-    high = np.where(np.isnan(low), np.nan, high)
-    upper = float(_nan_mean(high))
-    return NoiseCeiling(lower, upper, low, high, n_readers, n_units, n_undefined, why_low)
+    reasons = []
+    if math.isnan(lower):
+        reasons.append("no reader has a defined agreement with the others")
+    n_sharing = len(np.unique(people[~np.isnan(x).all(axis=1)]))
+    high, upper = blank, NAN
+    if n_sharing < 3:
+        who = f"{n_sharing} readers" + (" share scored units" if n_sharing < n_readers else "")
+        reasons.append(f"{who}: an upper bound needs three, half of the mean is the reader")
+    else:
+        high = batched(metric, _nan_mean(x, axis=0)[None, :], x, **params)[0]
+        high = np.where(np.isnan(low), np.nan, high)  # and over the same readers
+        upper = float(_nan_mean(high))
+        if math.isnan(upper) and not reasons:
+            reasons.append("no reader has a defined agreement with the mean of all")
+    reason = "; ".join(reasons)
+    return NoiseCeiling(lower, upper, low, high, n_readers, n_units, n_undefined, reason)
 
 
 def mean_pairwise(

@@ -172,30 +172,32 @@ def _runs(s: Scan) -> tuple[np.ndarray, np.ndarray]:
 
 def _first_pass(s: Scan) -> dict[str, np.ndarray]:
     """Compute the measures of the reading literature, one value per cell."""
-    first = first_of(s.cell, s.n_cells)
-    fixated = first >= 0
-    passed = fixated.copy()  # fixated before any later word
-    passed[fixated] = maximum_before(s.cell)[first[fixated]] < np.flatnonzero(fixated)
+    count = np.bincount(s.cell, minlength=s.n_cells)
+    fixated = count > 0
+    # The first fixation of a word that was fixated before any later word is a new maximum.
+    furthest = np.maximum.accumulate(s.cell) if len(s.cell) else s.cell
+    at = np.flatnonzero(np.r_[True, furthest[1:] > furthest[:-1]][: len(s.cell)])
+    passed = s.cell[at]
+    skip = np.ones(s.n_cells)
+    skip[passed] = 0.0
 
     _, run_sum = _runs(s)
     run_length = np.bincount(s.run, minlength=len(run_sum))
-    at = first[passed]
     run = s.run[at]
     duration = s.duration[at]
-    # First-pass entries are the records of the running maximum, so they stand in order of time
-    # and each go-past stretch ends where the next record, or the next trial, begins.
+    # Each go-past stretch ends where the next maximum, or the next trial, begins.
     go_past = np.add.reduceat(s.duration, at) if len(at) else np.zeros(0)
-    entered, left = _regressions(s)
+    entered, left = _regressions(s, furthest)
     return {
-        "first_fixation_duration": _spread(passed, duration),
+        "first_fixation_duration": _spread(passed, duration, s.n_cells),
         "single_fixation_duration": _spread(
-            passed, np.where(run_length[run] == 1, duration, np.nan)
+            passed, np.where(run_length[run] == 1, duration, np.nan), s.n_cells
         ),
-        "gaze_duration": _spread(passed, run_sum[run]),
-        "go_past_time": _spread(passed, go_past),
+        "gaze_duration": _spread(passed, run_sum[run], s.n_cells),
+        "go_past_time": _spread(passed, go_past, s.n_cells),
         "total_reading_time": _total(s),
-        "fixation_count": np.bincount(s.cell, minlength=s.n_cells).astype(np.float64),
-        "skip": (~passed).astype(np.float64),
+        "fixation_count": count.astype(np.float64),
+        "skip": skip,
         "regression_in": np.where(fixated, entered > 0, np.nan),
         "regression_out": np.where(fixated, left > 0, np.nan),
     }
@@ -205,25 +207,26 @@ def _eyelink(s: Scan) -> dict[str, np.ndarray]:
     """Compute the columns of the interest-area report, one value per cell."""
     first = first_of(s.cell, s.n_cells)
     fixated = first >= 0
-    at = first[fixated]
+    cells = np.flatnonzero(fixated)
+    at = first[cells]
     passed = fixated.copy()
-    passed[fixated] = maximum_before(s.cell)[at] < np.flatnonzero(fixated)
+    passed[cells] = maximum_before(s.cell)[at] < cells
 
     run_cell, run_sum = _runs(s)
     first_run = first_of(run_cell, s.n_cells)
     later = np.flatnonzero(first_run[run_cell] != np.arange(len(run_cell)))
     second = first_of(run_cell[later], s.n_cells)
-    twice = second >= 0
+    twice = np.flatnonzero(second >= 0)
     path = sums_between(s.duration, at, next_greater(s.cell, at))
-    entered, left = _regressions(s)
+    entered, left = _regressions(s, np.maximum.accumulate(s.cell) if len(s.cell) else s.cell)
     return {
-        "IA_FIRST_FIXATION_DURATION": _spread(fixated, s.duration[at], 0.0),
-        "IA_FIRST_RUN_DWELL_TIME": _spread(fixated, run_sum[first_run[fixated]], 0.0),
-        "IA_SECOND_RUN_DWELL_TIME": _spread(twice, run_sum[later[second[twice]]]),
+        "IA_FIRST_FIXATION_DURATION": _spread(cells, s.duration[at], s.n_cells, 0.0),
+        "IA_FIRST_RUN_DWELL_TIME": _spread(cells, run_sum[first_run[cells]], s.n_cells, 0.0),
+        "IA_SECOND_RUN_DWELL_TIME": _spread(twice, run_sum[later[second[twice]]], s.n_cells),
         "IA_LAST_RUN_DWELL_TIME": _spread(
-            fixated, run_sum[last_of(run_cell, s.n_cells)[fixated]], 0.0
+            cells, run_sum[last_of(run_cell, s.n_cells)[cells]], s.n_cells, 0.0
         ),
-        "IA_REGRESSION_PATH_DURATION": _spread(fixated, path, 0.0),
+        "IA_REGRESSION_PATH_DURATION": _spread(cells, path, s.n_cells, 0.0),
         "IA_DWELL_TIME": _total(s),
         "IA_FIXATION_COUNT": np.bincount(s.cell, minlength=s.n_cells).astype(np.float64),
         "IA_SKIP": (~passed).astype(np.float64),
@@ -239,22 +242,22 @@ def _total(s: Scan) -> np.ndarray:
     return np.bincount(s.cell, s.duration, minlength=s.n_cells).astype(np.float64)
 
 
-def _regressions(s: Scan) -> tuple[np.ndarray, np.ndarray]:
+def _regressions(s: Scan, furthest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Count entries from a later word and first-pass exits to an earlier word, per cell.
 
     Fixations off every word are passed over. A step to a smaller cell never crosses trials.
+    `furthest` is the running maximum of the cells.
     """
     back = np.flatnonzero(s.cell[1:] < s.cell[:-1])
-    into = np.bincount(s.cell[1:][back], minlength=s.n_cells)
-    furthest = np.maximum.accumulate(s.cell) if len(s.cell) else s.cell
+    into = np.bincount(s.cell[back + 1], minlength=s.n_cells)
     out = back[s.cell[back] == furthest[back]]
     return into, np.bincount(s.cell[out], minlength=s.n_cells)
 
 
-def _spread(where: np.ndarray, values: np.ndarray, otherwise: float = np.nan) -> np.ndarray:
-    """Return a column with `values` where the mask holds and `otherwise` elsewhere."""
-    column = np.full(len(where), otherwise)
-    column[where] = values
+def _spread(at: np.ndarray, values: np.ndarray, n: int, otherwise: float = np.nan) -> np.ndarray:
+    """Return a column of `n` with `values` in the rows `at` and `otherwise` elsewhere."""
+    column = np.full(n, otherwise)
+    column[at] = values
     return column
 
 

@@ -98,6 +98,20 @@ def test_one_reader_or_none_has_no_bounds() -> None:
         assert found.n_readers == n and found.reason.startswith(str(n))
 
 
+def test_a_reader_who_shares_no_word_is_no_third_reader() -> None:
+    rows = np.array([[1.0, 2, 3, NAN, NAN], [1, 3, 2, NAN, NAN], [NAN, NAN, NAN, 1, 2]])
+    found = sm.noise_ceiling(rows, "pearson")
+    assert found.lower == pytest.approx(0.5) and math.isnan(found.upper)
+    assert (found.n_readers, found.n_units, found.n_undefined) == (3, 3, 1)
+    assert "2 readers share" in found.reason
+    apart = sm.noise_ceiling([[1.0, 2, NAN, NAN], [NAN, NAN, 1, 2]])
+    assert math.isnan(apart.lower) and apart.n_units == 0 and "no reader" in apart.reason
+    # undefined against the mean of all alone: the sum is flat
+    flat = sm.noise_ceiling([[0.0, 1], [1, 0], [0.5, 0.5]], "pearson")
+    assert flat.lower == pytest.approx(-1)
+    assert math.isnan(flat.upper) and "mean of all" in flat.reason
+
+
 def test_ceiling_with_gaps_uses_who_is_there() -> None:
     rows = np.array([[1.0, 2, NAN, 4, 5], [2, 1, 3, NAN, 6], [1, 3, 2, 5, NAN]])
     others = sm.mean_of_others(rows)

@@ -222,7 +222,8 @@ def test_empty_input_is_said_in_words() -> None:
 def test_hostile_words_are_text_in_every_figure() -> None:
     n = len(HOSTILE)
     words = pd.DataFrame(
-        {"word": [str(i) for i in range(n)], "text": np.array(HOSTILE, dtype=object), "left": 10.0 * np.arange(n),
+        {"word": [str(i) for i in range(n)], "text": np.array(HOSTILE, object),
+         "left": 10.0 * np.arange(n),
          "right": 10.0 * np.arange(n) + 8, "top": 0.0, "bottom": 20.0}
     )  # fmt: skip
     fixations = pd.DataFrame(

@@ -97,6 +97,34 @@ def make(
     return report
 
 
+@pytest.fixture(scope="module")
+def standard(
+    tmp_path_factory: pytest.TempPathFactory,
+    dataset_factory: Callable[..., GazeDataset],
+    comparison_factory: Callable[..., Comparison],
+) -> Path:
+    """Folder of one full report."""
+    folder = tmp_path_factory.mktemp("report")
+    write_standard(dataset_factory, comparison_factory, folder)
+    return folder
+
+
+def write_standard(
+    dataset_factory: Callable[..., GazeDataset],
+    comparison_factory: Callable[..., Comparison],
+    folder: Path,
+) -> Path:
+    d = dataset_factory()
+    facts = {"python": "3.11", "packages": {"a": "1"}}
+    command = "gazeattn compare lm=tiny"
+    return write_report(comparison_factory(d), d, folder, command=command, environment=facts)
+
+
+@pytest.fixture
+def page(standard: Path) -> str:
+    return (standard / "report.html").read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def quick(make: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Write reports without drawing the PNG files and more than one path."""
@@ -137,34 +165,31 @@ def check(text: str) -> Page:
     return page
 
 
-def test_the_page_is_well_formed_and_whole(make: Callable[..., str]) -> None:
-    text = make()
-    page = check(text)
+def test_the_page_is_well_formed_and_whole(page: str) -> None:
+    text, page_ = page, check(page)
     wanted = [
         "methods", "heads", "text", "scanpath", "order", "trials", "lost", "conventions", "cite",
         "again",
     ]  # fmt: skip
-    assert [a["id"] for a in page.all("section") if "id" in a] == wanted
+    assert [a["id"] for a in page_.all("section") if "id" in a] == wanted
     assert text.index('class="answer"') < text.index('id="methods"')
-    strong = page.words("strong")
+    strong = page_.words("strong")
     assert (
         strong == "2 readers, information seeking: on 2 texts the attention of tiny agrees at 0.31."
     )
-    shown = page.words("main")
+    shown = page_.words("main")
     for part in (
         "Against permuted words, p = 0.001.", "gazeattn compare lm=tiny", "CC BY 4.0",
         "A. Writer (2020). Rivers.", "Pieces of a word are added up.", "off screen", "Apache-2.0",
         "packages.a", "start token mass", "the profile is constant",
     ):  # fmt: skip
         assert part in shown, part
-    assert any(a.get("href") == "https://example.org/rivers" for a in page.all("a"))
-    assert len(page.all("svg")) == 9  # five figures and four paths
+    assert any(a.get("href") == "https://example.org/rivers" for a in page_.all("a"))
+    assert len(page_.all("svg")) == 9  # five figures and four paths
 
 
-def test_policy_allows_nothing_from_outside_and_names_the_one_script(
-    make: Callable[..., str],
-) -> None:
-    text = make()
+def test_policy_allows_nothing_from_outside_and_names_the_one_script(page: str) -> None:
+    text = page
     policy = next(
         a["content"] or ""
         for a in Page(text).all("meta")
@@ -180,31 +205,31 @@ def test_policy_allows_nothing_from_outside_and_names_the_one_script(
         assert word not in script[0]
 
 
-def test_equal_input_gives_equal_bytes(make: Callable[..., str], tmp_path: Path) -> None:
-    first = make()
-    files = {p.name: p.read_bytes() for p in (tmp_path / "figures").iterdir()}
-    assert make() == first
-    assert {p.name: p.read_bytes() for p in (tmp_path / "figures").iterdir()} == files
-
-
-def test_figures_lie_beside_the_page_in_both_formats(
-    make: Callable[..., str], tmp_path: Path
+def test_equal_input_gives_equal_bytes(
+    standard: Path,
+    dataset_factory: Callable[..., GazeDataset],
+    comparison_factory: Callable[..., Comparison],
+    tmp_path: Path,
 ) -> None:
-    make()
-    found = sorted(p.name for p in (tmp_path / "figures").iterdir())
+    write_standard(dataset_factory, comparison_factory, tmp_path)
+    first = {p.relative_to(standard): p.read_bytes() for p in standard.rglob("*.*")}
+    assert {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*.*")} == first
+    assert len(first) == 15
+
+
+def test_figures_lie_beside_the_page_in_both_formats(standard: Path) -> None:
+    found = sorted(p.name for p in (standard / "figures").iterdir())
     names = ["head_map", "layer_curve", "method_intervals", "scanpath", "text_side_by_side",
              "transitions", "trial_distribution"]  # fmt: skip
     assert found == sorted(f"{n}.{kind}" for n in names for kind in ("svg", "png"))
     for name in names:
-        assert 2_000 < (tmp_path / "figures" / f"{name}.svg").stat().st_size < 400_000
-        assert 5_000 < (tmp_path / "figures" / f"{name}.png").stat().st_size < 1_500_000
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["figures", "report.html"]
+        assert 2_000 < (standard / "figures" / f"{name}.svg").stat().st_size < 400_000
+        assert 5_000 < (standard / "figures" / f"{name}.png").stat().st_size < 1_500_000
+    assert sorted(p.name for p in standard.iterdir()) == ["figures", "report.html"]
 
 
-def test_the_table_has_a_row_per_method_and_a_selector_with_all_data(
-    make: Callable[..., str],
-) -> None:
-    text = make()
+def test_the_table_has_a_row_per_method_and_a_selector_with_all_data(page: str) -> None:
+    text = page
     data = data_of(text)
     assert set(data["tables"]) == {
         f"{m}|{k}"
@@ -229,14 +254,14 @@ def test_the_table_has_a_row_per_method_and_a_selector_with_all_data(
             if r["value"] != "–"
         ]
         assert values == sorted(values, reverse=True), key
-    page = Page(text)
+    parsed = Page(text)
     body = text[text.index('<tbody id="method-rows"') : text.index("</tbody>")]
     assert body.count("<tr") == 9 and body.count('<tr class="baseline"') == 5
     assert body.count('<span class="tag">baseline</span>') == 5
-    options = [a.get("value") for a in page.all("option")]
+    options = [a.get("value") for a in parsed.all("option")]
     assert {"total_reading_time", "spearman", "skip"} <= set(options)
     # without a script the menus stay hidden and the default table stands there
-    for form in page.all("form"):
+    for form in parsed.all("form"):
         assert "hidden" in form
     for row in first["rows"]:
         assert row["interval"] in body and row["p"].replace("<", "&lt;") in body
@@ -258,7 +283,11 @@ def test_bars_stand_at_their_values(quick: Callable[..., str]) -> None:
 
 
 def test_words_without_a_score_are_hatched_and_say_so(quick: Callable[..., str]) -> None:
-    text = quick()
+    def change(c: Comparison) -> None:
+        own = (c.summary["method"] == "rollout") & c.summary["layer"].isna()
+        c.summary.loc[own, "value"] = 0.9
+
+    text = quick(change=change)
     model = text[
         text.index('id="model-words"') : text.index("</p>", text.index('id="model-words"'))
     ]
@@ -279,8 +308,8 @@ def test_words_without_a_score_are_hatched_and_say_so(quick: Callable[..., str])
     assert data["texts"][0]["model"]["uniform"]["levels"].strip("4") == ""
 
 
-def test_dark_mode_print_and_phone_rules_are_there(quick: Callable[..., str]) -> None:
-    style = Page(quick()).words("style")
+def test_dark_mode_print_and_phone_rules_are_there(page: str) -> None:
+    style = Page(page).words("style")
     assert style.count("prefers-color-scheme:dark") >= 3  # page, words, figures
     assert "@media print" in style and "max-width:44rem" in style
     assert "color-scheme:light dark" in style
@@ -488,6 +517,7 @@ def test_input_tables_are_not_changed(
     dataset_factory: Callable[..., GazeDataset],
     comparison_factory: Callable[..., Comparison],
     tmp_path: Path,
+    quick: object,
 ) -> None:
     d = dataset_factory()
     c = comparison_factory(d)
