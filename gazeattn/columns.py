@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from gazeattn.errors import DataError
+from gazeattn.runs import runs_of
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,13 @@ def cast(values: pd.Series, name: str, spec: Column, source: object, first_row: 
                     row=first_true(bad) + first_row,
                     found=result.iloc[first_true(bad)],
                 )
-            result = result.astype("Int64")
+            if spec.nullable or result.isna().any():
+                result = result.astype("Int64")
     if not spec.nullable:
         absent = result.isna()
         if spec.kind == "text":
-            absent |= (result == "").fillna(False)
+            runs = runs_of(result)
+            absent |= runs.spread(np.append(runs.uniques == "", False)[runs.codes])
         if absent.any():
             raise DataError(
                 f"column {name!r} has {int(absent.sum())} missing values",
@@ -103,7 +106,7 @@ def as_number(
         if pd.api.types.is_complex_dtype(values):
             raise DataError(f"column {name!r} must hold real numbers", source=source)
         numbers = values.astype("float64")
-        bad = numbers.abs() == np.inf
+        bad = pd.Series(np.isinf(numbers.to_numpy(na_value=np.nan)), index=values.index)
     else:
         if pd.api.types.is_datetime64_any_dtype(values) or values.dtype.kind == "m":
             raise DataError(

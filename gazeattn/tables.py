@@ -6,15 +6,32 @@ repaired or left undefined. Missing is missing (NaN or NA), never 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from gazeattn.columns import Column, cast, first_true
 from gazeattn.errors import DataError, suggest
+from gazeattn.losses import Loss, LossKind, LossLog
+from gazeattn.runs import factorize_runs
+
+__all__ = [
+    "FIXATIONS",
+    "MEASURES",
+    "SIDES",
+    "TRIALS",
+    "WORDS",
+    "Loss",
+    "LossKind",
+    "LossLog",
+    "check_fixations",
+    "check_trials",
+    "check_words",
+    "conform",
+    "factorize_runs",
+    "require_columns",
+]
 
 MEASURES = (
     "first_fixation_duration",
@@ -28,104 +45,6 @@ MEASURES = (
     "regression_out",
 )
 """Names of the word measures, in the order of their columns."""
-
-LossKind = Literal["dropped", "repaired", "undefined", "note"]
-
-
-@dataclass(frozen=True)
-class Loss:
-    """One kind of thing that happened to the data.
-
-    Attributes
-    ----------
-    step : str
-        Where, e.g. ``"fixations"`` or ``"word alignment"``.
-    kind : {"dropped", "repaired", "undefined", "note"}
-    reason : str
-        What and why, in words.
-    count : int
-        How many rows, words, trials, ... (`unit` says which).
-    unit : str
-    examples : str
-        The first few ids or rows.
-    """
-
-    step: str
-    kind: LossKind
-    reason: str
-    count: int
-    unit: str = "rows"
-    examples: str = ""
-
-
-class LossLog:
-    """An ordered collection of `Loss` records; equal (step, kind, reason, unit) add up."""
-
-    def __init__(self, losses: Iterable[Loss] = ()) -> None:
-        self._losses: dict[tuple[str, str, str, str], Loss] = {}
-        for loss in losses:
-            self._put(loss)
-
-    def _put(self, loss: Loss) -> None:
-        key = (loss.step, loss.kind, loss.reason, loss.unit)
-        old = self._losses.get(key)
-        if old is not None:
-            loss = Loss(
-                loss.step,
-                loss.kind,
-                loss.reason,
-                old.count + loss.count,
-                loss.unit,
-                old.examples or loss.examples,
-            )
-        self._losses[key] = loss
-
-    def add(
-        self,
-        step: str,
-        kind: LossKind,
-        reason: str,
-        count: int,
-        unit: str = "rows",
-        examples: Iterable[object] = (),
-    ) -> None:
-        """Record a loss; a count of 0 is not recorded."""
-        if count <= 0:
-            return
-        shown = ", ".join(str(e) for e in list(examples)[:3])
-        self._put(Loss(step, kind, reason, int(count), unit, shown))
-
-    def extend(self, other: LossLog) -> None:
-        """Add all records of another log."""
-        for loss in other:
-            self._put(loss)
-
-    def __iter__(self) -> Iterator[Loss]:
-        return iter(self._losses.values())
-
-    def __len__(self) -> int:
-        return len(self._losses)
-
-    def count(self, step: str | None = None, kind: str | None = None) -> int:
-        """Return the summed count of the records that match."""
-        return sum(
-            loss.count
-            for loss in self
-            if (step is None or loss.step == step) and (kind is None or loss.kind == kind)
-        )
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the records as a table: ``step, kind, reason, count, unit, examples``."""
-        columns = ["step", "kind", "reason", "count", "unit", "examples"]
-        return pd.DataFrame([[getattr(x, c) for c in columns] for x in self], columns=columns)
-
-    def __str__(self) -> str:
-        lines = []
-        for x in self:
-            line = f"{x.step}: {x.count} {x.unit} {x.kind}: {x.reason}"
-            lines.append(line + (f" (first: {x.examples})" if x.examples else ""))
-        return "\n".join(lines)
-
 
 FIXATIONS: Mapping[str, Column] = {
     "participant": Column("text", "reader id", required=True, nullable=False),
@@ -333,31 +252,6 @@ def check_trials(
     return trials, log
 
 
-def factorize_runs(values: pd.Series, sort: bool = False) -> tuple[np.ndarray, pd.Index]:
-    """Number the distinct values like `pandas.factorize`, quickly where equal rows are neighbours.
-
-    Parameters
-    ----------
-    values : Series of text
-    sort : bool
-        Number in sorted order instead of order of appearance.
-
-    Returns
-    -------
-    codes : ndarray, shape (n_rows,), int64
-        Number of each row's value, -1 where it is missing.
-    uniques : Index
-    """
-    if len(values) < 2:
-        codes, uniques = pd.factorize(values, sort=sort)
-        return codes, pd.Index(uniques)
-    array = values.array
-    changed = np.asarray(array[1:] != array[:-1], dtype=bool)
-    heads = np.r_[0, np.flatnonzero(changed) + 1]
-    codes, uniques = pd.factorize(values.iloc[heads], sort=sort)
-    return np.repeat(codes, np.diff(np.r_[heads, len(values)])), pd.Index(uniques)
-
-
 def _one_per(
     frame: pd.DataFrame,
     key: str,
@@ -431,7 +325,7 @@ def check_fixations(
             found=", ".join(map(str, fixations.columns)),
             hint="Name the columns with a column map (dataset.columns)",
         )
-    if "duration" in table and (table["duration"] < 0).any():
+    if "duration" in table and (table["duration"].to_numpy() < 0).any():
         row = first_true(table["duration"] < 0)
         raise DataError(
             "a fixation has a negative duration",
@@ -462,7 +356,7 @@ def check_fixations(
                 expected="one row per trial and index",
                 found=f"trial {table.trial[row]!r}, index {table['index'][row]}",
             )
-    if not np.array_equal(order, np.arange(len(order))):
+    if (order[1:] < order[:-1]).any():
         table = table.take(order).reset_index(drop=True)
     starts = np.flatnonzero(np.r_[True, ~same_trial]) if len(table) else np.zeros(0, int)
     sizes = np.diff(np.r_[starts, len(table)])
@@ -481,13 +375,13 @@ def check_fixations(
         examples=table["trial"][nowhere].unique() if nowhere.any() else (),
     )
     if "duration" in table:
-        timeless = table["duration"].isna()
+        timeless = table["duration"].isna().to_numpy()
         log.add(
             "fixations",
             "undefined",
             "no duration: times that contain it are undefined",
             int(timeless.sum()),
-            examples=table.loc[timeless, "trial"].unique(),
+            examples=table["trial"][timeless].unique() if timeless.any() else (),
         )
     return table, log
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -166,7 +167,7 @@ class ModelRows:
     def __len__(self) -> int:
         return len(self.methods)
 
-    @property
+    @cached_property
     def index(self) -> tuple[tuple[str, str, int, int], ...]:
         """What identifies the rows, to be equal for every text."""
         parts = (self.methods, self.kinds, self.layers.tolist(), self.heads.tolist())

@@ -11,92 +11,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gazeattn import registry
 from gazeattn.attention.align import Text, aggregate_rows, group_texts, head_rows
 from gazeattn.attention.answer import write_answer
+from gazeattn.attention.arguments import (
+    BASELINES,
+    CONTROLS,
+    DEFAULT_MEASURES,
+    METHODS,
+    METRICS,
+    check_arguments,
+)
 from gazeattn.attention.collect import AlignmentRows, Average, families
 from gazeattn.attention.comparison import Comparison
 from gazeattn.attention.conventions import conventions, notes
-from gazeattn.attention.human import MEASURE_NOTES, check_measures, human_profiles
+from gazeattn.attention.human import MEASURE_NOTES, human_profiles
 from gazeattn.attention.nulls import Orders
 from gazeattn.attention.scores import PARTIAL, Ceiling, Metric, Scorer, make_metric
 from gazeattn.attention.sources import Seen, Sources, profile_table
 from gazeattn.datasets import GazeDataset
 from gazeattn.errors import DataError, UnknownNameError
-from gazeattn.metrics.agreement import metric_names
 from gazeattn.profiles import AttentionProfile
 from gazeattn.reading.measures import word_measures_with_log
 from gazeattn.reading.transitions import transitions
-from gazeattn.tables import MEASURES, LossLog
+from gazeattn.tables import LossLog
 
-METHODS = (
-    "raw",
-    "raw_last",
-    "rollout",
-    "value_norm",
-    "grad_attention",
-    "input_gradient",
-    "entropy",
-    "distance",
-)
-DEFAULT_MEASURES = ("total_reading_time", *(m for m in MEASURES if m != "total_reading_time"))
-BASELINES = ("uniform", "random", "position", "length", "frequency", "surprisal")
-METRICS = (
-    "spearman",
-    "kendall",
-    "pearson",
-    "cosine",
-    "js_divergence",
-    "topk_overlap",
-    "kappa_topk",
-)
-CONTROLS = ("length", "frequency", "position")
-LEVELS = ("mean", "reader")
-AVERAGES = ("mean", "fisher_z")
 Progress = Callable[[str, int, int | None], None]
 
-
-def check_arguments(
-    *,
-    measures: Sequence[str] = DEFAULT_MEASURES,
-    methods: Sequence[str] = METHODS,
-    baselines: Sequence[str] = BASELINES,
-    metrics: Sequence[str] = METRICS,
-    head_metrics: Sequence[str] = ("spearman",),
-    controls: Sequence[str] = CONTROLS,
-    level: str = "mean",
-    average: str = "mean",
-) -> None:
-    """Raise at the first name that nothing is known under, before any work is done.
-
-    Raises
-    ------
-    UnknownNameError
-        With the nearest known names.
-    DataError
-        No measure or no metric is asked for.
-    """
-    known_methods = [*registry.attention_methods.names(), "surprisal"]
-    known_baselines = registry.baselines.names()
-    known_metrics = [*metric_names(), PARTIAL]
-    check_measures(measures)
-    for kind, names, known in (
-        ("attention method", methods, known_methods),
-        ("baseline", baselines, known_baselines),
-        ("metric", metrics, known_metrics),
-        ("metric", head_metrics, known_metrics),
-        ("control", controls, known_baselines),
-        ("level", [level], LEVELS),
-        ("rule for averages", [average], AVERAGES),
-    ):
-        for name in names:
-            if name not in known:
-                raise UnknownNameError(kind, name, known)
-    for what, given in (("measure", measures), ("metric", metrics)):
-        if len(tuple(given)) == 0:
-            raise DataError(f"no {what} is asked for", expected="at least one name")
-    if PARTIAL in (*metrics, *head_metrics) and not controls:
-        raise DataError(f"{PARTIAL!r} needs controls", expected="names of baselines")
+__all__ = ["check_arguments", "compare"]
 
 
 def compare(
@@ -388,10 +329,13 @@ class _Run:
             }
             blocks = (
                 ("own", aggregate_rows([*here.methods, *here.baselines]), own),
-                ("parts", head_rows(here.methods), of_heads),
+                # method by method: the draws of a few hundred rows stay in the cache
+                *((f"parts of {p.name}", head_rows([p]), of_heads) for p in here.methods),
             )
             ceilings: dict[tuple[str, str], Ceiling] = {}
             for block, rows, metrics in blocks:
+                if not len(rows):
+                    continue
                 scorer = Scorer(rows, orders, here.covariates, reasons)
                 groups = families(rows)
                 for measure in s["measures"]:

@@ -23,7 +23,8 @@ import pyarrow.csv as pa_csv
 
 from gazeattn.columns import MISSING_NUMBERS, Column
 from gazeattn.errors import DataError, UnknownNameError, suggest
-from gazeattn.tables import LossLog, factorize_runs
+from gazeattn.losses import LossLog
+from gazeattn.runs import runs_of
 
 FIRST_ROW = 2
 """Number of the first data row in messages: the header line is row 1, as spreadsheets count."""
@@ -72,6 +73,7 @@ def read_table(
     *,
     step: str,
     form: Format | None = None,
+    data: bytes | None = None,
 ) -> tuple[pd.DataFrame, LossLog]:
     """Read a file and give its columns our names.
 
@@ -92,6 +94,8 @@ def read_table(
         What the table is, for messages (``"fixations"``).
     form
         Encoding, separator, decimal mark and quote character of a text file.
+    data
+        What `file_bytes` gave for the file, where it was read already.
 
     Raises
     ------
@@ -106,7 +110,7 @@ def read_table(
     for ours in renames:
         if ours not in schema:
             raise UnknownNameError(f"column of the {step} table:", str(ours), schema)
-    data = _content(path)
+    data = _unpacked(path, file_bytes(path) if data is None else data)
     if data[:4] == b"PAR1":
         frame = _parquet(path, data)
         frame.columns = [str(c) for c in frame.columns]
@@ -124,7 +128,8 @@ def read_table(
     return _clean(frame, schema, log, step, path), log
 
 
-def _content(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
+    """Return the bytes of a file, or raise `DataError` with the file names that are close."""
     if not path.is_file():
         folder = path.parent
         near = suggest(path.name, [p.name for p in folder.iterdir()]) if folder.is_dir() else []
@@ -133,13 +138,16 @@ def _content(path: Path) -> bytes:
             source=path,
             hint=f"Did you mean {' or '.join(map(repr, near))}?" if near else None,
         )
-    data = path.read_bytes()
+    return path.read_bytes()
+
+
+def _unpacked(path: Path, data: bytes) -> bytes:
     if data[:2] == b"\x1f\x8b":
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError) as error:
             raise DataError(f"the gzip file is damaged or cut ({error})", source=path) from None
-    if not data.strip():
+    if not data or data.isspace():
         raise DataError("the file is empty", source=path)
     if data[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
         raise DataError(
@@ -173,6 +181,8 @@ class _Text:
         self.data = data.lstrip(b"\r\n")
         end = min((i for i in map(self.data.find, (b"\n", b"\r")) if i >= 0), default=None)
         self.rows_at = end
+        quote = (form.quote or "").encode("utf-8")
+        self.quoted = bool(quote) and end is not None and self.data.find(quote, end) >= 0
         header = self.data[:end].decode("utf-8")
         self.separator = form.delimiter or sniff_separator(header, path.name)
         cells = next(
@@ -223,7 +233,7 @@ class _Text:
             pa_csv.ParseOptions(
                 delimiter=self.separator,
                 quote_char=self.form.quote or False,
-                newlines_in_values=self.form.quote is not None,
+                newlines_in_values=self.quoted,  # finding row ends is slower with it
             ),
             pa_csv.ConvertOptions(
                 column_types=types,
@@ -367,39 +377,45 @@ def _rename(
             out[f"{name}_original"] = frame[name]
         else:
             out[name] = frame[name]
-    return pd.DataFrame(out)
+    return pd.DataFrame(out, copy=False)
 
 
 IDS = ("participant", "trial", "stimulus", "layout", "word")
 
 
-def _clean(
-    frame: pd.DataFrame, schema: Mapping[str, Column], log: LossLog, step: str, path: Path
-) -> pd.DataFrame:
-    blank = pd.Series(True, index=frame.index)
-    for name in frame:
-        values = frame[name]
+def _blank_rows(frame: pd.DataFrame) -> np.ndarray:
+    """Return the positions of the rows without any value; the quickest columns go first."""
+    rows = np.arange(len(frame))
+    for name in sorted(frame, key=lambda c: isinstance(frame[c].dtype, pd.StringDtype)):
+        values = frame[name] if len(rows) == len(frame) else frame[name].iloc[rows]
         empty = values.isna()
         if isinstance(values.dtype, pd.StringDtype):
             empty |= values.str.strip() == ""
-        blank &= empty
-        if not blank.any():
+        rows = rows[empty.to_numpy()]
+        if not len(rows):
             break
-    if blank.any():
-        log.add(step, "dropped", "empty rows", int(blank.sum()))
-        frame = frame[~blank].reset_index(drop=True)
-        if not len(frame):
+    return rows
+
+
+def _clean(
+    frame: pd.DataFrame, schema: Mapping[str, Column], log: LossLog, step: str, path: Path
+) -> pd.DataFrame:
+    blank = _blank_rows(frame)
+    if len(blank):
+        log.add(step, "dropped", "empty rows", len(blank))
+        if len(blank) == len(frame):
             raise DataError(f"0 of {len(blank)} rows valid: all cells are empty", source=path)
+        frame = frame.drop(index=blank).reset_index(drop=True)
     for name in frame:
         spec = schema.get(str(name))
         values = frame[name]
         if spec is None or spec.kind != "text" or not isinstance(values.dtype, pd.StringDtype):
             continue
-        codes, distinct = factorize_runs(values)
-        cells = pd.Series(distinct, dtype="str")  # long columns repeat few texts
+        runs = runs_of(values)
+        cells = pd.Series(runs.uniques, dtype="str")  # long columns repeat few texts
         torn = cells.str.contains("\n", regex=False) if name != "question" else cells == "\n"
         if torn.any():
-            row = int(np.flatnonzero(np.isin(codes, np.flatnonzero(torn)))[0])
+            row = int(runs.first_rows()[torn].min())
             raise DataError(
                 f"a line break inside column {name!r}",
                 source=path,
@@ -410,7 +426,7 @@ def _clean(
         bare = cells.str.strip() if name in IDS else cells
         changed = np.flatnonzero(bare != cells)
         if len(changed):
-            count = int(np.isin(codes, changed).sum())
+            count = int(runs.sizes[np.isin(runs.codes, changed)].sum())
             log.add(step, "repaired", f"blanks around the id {name!r} removed", count)
             values = values.str.strip()
         if (name in IDS or spec.nullable) and (bare == "").any():

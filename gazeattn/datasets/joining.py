@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from gazeattn.errors import DataError
-from gazeattn.tables import TRIALS, LossLog, factorize_runs
+from gazeattn.losses import LossLog
+from gazeattn.runs import factorize_runs, runs_of
+from gazeattn.tables import TRIALS
 
 TRIAL_COLUMNS = {k: TRIALS[k] for k in ("layout", "condition", "question")}
 """Columns of a trial that may stand in the fixation file."""
@@ -22,18 +24,15 @@ def is_in(values: pd.Series, others: Iterable[object]) -> pd.Series:
 
     Long columns of ids repeat few values: each distinct one is looked up once.
     """
-    codes, distinct = factorize_runs(values)
-    known = set(factorize_runs(others)[1] if isinstance(others, pd.Series) else others)
-    hits = np.array([v in known for v in distinct] + [False])  # code -1 takes the last: missing
-    return pd.Series(hits[codes], index=values.index)
+    runs = runs_of(values)
+    known = runs_of(others).uniques if isinstance(others, pd.Series) else list(others)
+    hits = np.append(runs.uniques.isin(known), False)  # code -1 takes the last: missing
+    return pd.Series(runs.spread(hits[runs.codes]), index=values.index)
 
 
 def first_rows(values: pd.Series) -> np.ndarray:
     """Return the position of the first row of each distinct value, in order of appearance."""
-    codes, distinct = factorize_runs(values)
-    first = np.zeros(len(distinct) + 1, dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return first[: len(distinct)]
+    return runs_of(values).first_rows()
 
 
 def unique_trials(
@@ -48,7 +47,10 @@ def unique_trials(
         codes, _ = factorize_runs(f["trial"])
         people, _ = factorize_runs(f["participant"])
         expected = np.r_[people[first_rows(f["trial"])], -1][codes]
-        if ((people != expected) & (people >= 0) & (expected >= 0)).any():
+        if (
+            not np.array_equal(people, expected)
+            and ((people != expected) & (people >= 0) & (expected >= 0)).any()
+        ):
             f["trial_label"] = f["trial"]
             f["trial"] = _joined(f)
             count = f["trial"].nunique()
@@ -101,14 +103,15 @@ def match_trials(
             expected=f"trials such as {t['trial'].iloc[0]!r}",
             found=f"trials such as {f['trial'].iloc[0]!r}",
         )
-    lost.add(
-        "fixations",
-        "dropped",
-        f"their trial is not in {names['trials']}",
-        int((~known).sum()),
-        examples=f.loc[~known, "trial"].unique(),
-    )
-    f = f if known.all() else f[known].reset_index(drop=True)
+    if not known.all():
+        lost.add(
+            "fixations",
+            "dropped",
+            f"their trial is not in {names['trials']}",
+            int((~known).sum()),
+            examples=f.loc[~known, "trial"].unique(),
+        )
+        f = f[known].reset_index(drop=True)
     by_trial = t.drop_duplicates("trial").set_index("trial")
     for column in ("participant", "stimulus"):
         if column in f and column in t:
@@ -191,6 +194,8 @@ def with_words(
     if "trial" not in f:
         return f
     wordless = t.loc[~is_in(t["layout"], w["layout"])]
+    if not len(wordless):
+        return f
     gone = is_in(f["trial"], wordless["trial"])
     if gone.all():
         raise DataError(

@@ -82,9 +82,12 @@ class Method:
     quantities : tuple of str
         What has to be computed: ``received, value_norm, entropy, distance, rollout`` (forward),
         ``grad_attention, input_gradient`` (with gradients).
+    needs_projection : bool
+        Its observer needs the output projection of every layer.
     """
 
     quantities: tuple[str, ...] = ()
+    needs_projection: bool = False
 
     def observer(self, plan: Plan) -> Observer | None:
         """Return an observer of attention blocks for one text, or None."""

@@ -7,6 +7,7 @@ in blocks of query rows, and shows every block to the observers before it is ove
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import os
 import threading
@@ -14,6 +15,7 @@ import warnings
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 NAME = "gazeattn"
 """Name of the attention function in transformers' registries."""
+
+LONG = 1024
+"""From this number of tokens on, freed memory is given back to the system after every layer."""
 
 _IGNORED = frozenset(
     "cache cache_position cu_seq_lens_k cu_seq_lens_q cu_seqlens deterministic dropout "
@@ -117,6 +122,8 @@ class Session:
 
     def attend(self, module: nn.Module, call: Call) -> torch.Tensor:
         """Compute a layer's output (batch, n_tokens, heads, d) and feed the observers."""
+        if call.query.shape[0] * call.query.shape[2] >= LONG:
+            release_memory()
         layer = self.next_layer()
         self.n_heads = max(self.n_heads, call.query.shape[1])
         projection = self.projection(module, call.query.shape[1])
@@ -345,6 +352,8 @@ class Batch:
         if "use_cache" in known or "input_ids" not in known:  # the latter: a wrapped forward
             self.inputs["use_cache"] = False
         limit = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+        if isinstance(limit, int) and _counts_positions(model):
+            limit -= int(pad) + 1
         if isinstance(limit, int) and 0 < limit < n:
             raise DataError(
                 "the text is longer than the model's context",
@@ -378,6 +387,8 @@ def estimate_bytes(
     options: AttentionOptions | None = None,
     element_bytes: int = 4,
     n_words: int | None = None,
+    causal: bool = True,
+    returned: bool = False,
 ) -> int:
     """Estimate the peak memory above the loaded model, before the model runs.
 
@@ -395,6 +406,10 @@ def estimate_bytes(
         Size of one number of the model.
     n_words
         Number of words; `n_tokens` where it is not known.
+    causal
+        Rollout of a causal model is multiplied in place.
+    returned
+        The model returns its maps (it has no exchangeable attention function).
     """
     options = options or AttentionOptions()
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
@@ -405,8 +420,8 @@ def estimate_bytes(
     vocabulary = int(getattr(text, "vocab_size", 0) or 0)
     t, w = n_tokens, n_tokens if n_words is None else n_words
     rows = block_rows(heads, t, options.chunk)
-    causal = not getattr(text, "is_encoder_decoder", False)
-    total = batch_size * t * (8 * hidden + 3 * inner) * element_bytes
+    total = batch_size * t * (10 * hidden + 4 * inner) * element_bytes
+    total += 3 * heads * t * t * element_bytes if returned else 0
     total += 4 * heads * rows * t * 4
     total += batch_size * (t * t if batch_size > 1 else 0)
     total += batch_size * 6 * heads * (t + w) * 4 + rows * w * 8
@@ -438,6 +453,25 @@ def available_bytes(device: torch.device | str = "cpu") -> int | None:
     except ImportError:
         return None
     return int(psutil.virtual_memory().available)
+
+
+@cache
+def _trim() -> Any:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+
+
+def release_memory() -> None:
+    """Give freed memory back to the system, where the C library can do that.
+
+    The GNU allocator keeps freed blocks of a layer and often cannot use them for the aligned
+    blocks of the next one; without this the process grows by several times what is in use.
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)
 
 
 def check_memory(needed: int, device: torch.device | str = "cpu", what: str = "") -> None:

@@ -18,7 +18,7 @@ from gazeattn.errors import CapabilityError
 from gazeattn.lm._blocks import Call, block_rows, probabilities
 from gazeattn.lm._plan import Plan, Rows
 from gazeattn.lm._reduce import Observer, Received
-from gazeattn.lm.capture import Batch, Session, base_of
+from gazeattn.lm.capture import LONG, Batch, Session, base_of, release_memory
 
 if TYPE_CHECKING:
     from gazeattn.lm.tokens import Encoded
@@ -149,6 +149,8 @@ class GradientSession(Session):
 
         Layers come back in reverse order, which also numbers those that share one module.
         """
+        if call.query.shape[0] * call.query.shape[2] >= LONG:
+            release_memory()
         self._left = (self.calls if self._left is None else self._left) - 1
         layer = self._left
         d_query = torch.zeros_like(call.query)
@@ -365,7 +367,12 @@ def run_gradients(
     embedding = base.get_input_embeddings()  # type: ignore[operator]
     hook = embedding.register_forward_hook(catch)
     try:
-        with frozen(model), torch.enable_grad(), recompute_layers(base) as n_layers:
+        with (
+            torch.inference_mode(False),
+            frozen(model),
+            torch.enable_grad(),
+            recompute_layers(base) as n_layers,
+        ):
             hidden = base(**batch.inputs)[0]
             if session is not None:
                 session.going_back = True

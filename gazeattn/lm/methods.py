@@ -139,7 +139,15 @@ def compute(
         words = max(encoded[i].n_words for i in order)
         size = next(model.parameters()).element_size()
         needed = estimate_bytes(
-            base.config, longest, min(batch_size, len(order)), methods, options, size, words
+            base.config,
+            longest,
+            min(batch_size, len(order)),
+            methods,
+            options,
+            size,
+            words,
+            causal=bool(info.get("causal")),
+            returned=not has_interface(model),
         )
         check_memory(needed, device, f"{longest} tokens with {', '.join(chosen)}")
 
@@ -214,11 +222,14 @@ def _run(
             f"attention function can be exchanged; {type(model).__name__} only returns its maps"
         )
     if gradient:
-        _run_gradients(model, info, runs, batch, observers, quantities, layers, options)
+        needs_values = _needs_values(chosen, quantities)
+        _run_gradients(
+            model, info, runs, batch, observers, quantities, layers, options, needs_values
+        )
         if not forward or interface:
             return
     if interface:
-        needs_values = "value_norm" in quantities or any(r.own for r in runs)
+        needs_values = _needs_values(chosen, quantities)
         projections = output_projections(base) if needs_values else None
         session = Session(observers, batch.spans, options.chunk, projections)
         with capture(model, session), torch.no_grad():
@@ -226,6 +237,10 @@ def _run(
         if session.calls:
             return
     run_returned(base, [batch], observers, options.chunk)
+
+
+def _needs_values(chosen: dict[str, Method], quantities: frozenset[str]) -> bool:
+    return "value_norm" in quantities or any(m.needs_projection for m in chosen.values())
 
 
 def _run_gradients(
@@ -237,6 +252,7 @@ def _run_gradients(
     quantities: frozenset[str],
     layers: frozenset[int] | None,
     options: AttentionOptions,
+    needs_values: bool,
 ) -> None:
     target = choose_target(info, options.target)
     if target == "next_token":
@@ -255,7 +271,7 @@ def _run_gradients(
             observers,
             batch.spans,
             options.chunk,
-            output_projections(base_of(model)) if "value_norm" in quantities else None,
+            output_projections(base_of(model)) if needs_values else None,
             reducers if runs[0].gradient is not None else None,  # type: ignore[arg-type]
         )
     encoded = [r.encoded for r in runs]

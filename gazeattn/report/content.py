@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -122,11 +123,13 @@ def method_table(
         )
     }
     low, high = _limits(numbers)
+    write = style.decimals(np.concatenate([numbers[k] for k in ("value", "low", "high")]))
 
     def place(x: float) -> float | None:
         return round(100 * (x - low) / (high - low), 2) if math.isfinite(x) else None
 
     reasons = _reasons(trials, measure, metric)
+    no_partial = _reasons(trials, measure, partial_name(comparison, metric))
     no_ceiling = _no_ceiling(trials, measure, metric)
     notes: list[str] = []
 
@@ -151,23 +154,23 @@ def method_table(
         kept = partial.get(method, math.nan)
         if math.isnan(kept) and not undefined and partial:
             cell_notes["partial"] = note(
-                f"{label(method)}: no partial correlation, since it is one of the controls, "
-                "constant, or undefined"
+                "no partial correlation: "
+                + no_partial.get(method, "it is undefined in every trial")
             )
         out.append(
             {
                 "method": style.shorten(label(method), 40),
                 "code": style.shorten(method, 80),
                 "kind": "baseline" if row.kind == "baseline" else "model",
-                "value": number(v["value"]),
+                "value": write(v["value"]),
                 "interval": ""
                 if math.isnan(v["low"]) or math.isnan(v["high"])
-                else f"[{number(v['low'])}, {number(v['high'])}]",
+                else f"[{write(v['low'])}, {write(v['high'])}]",
                 "relative": percent(v["relative"]),
                 "p": p_value(v["p"]),
                 "q": p_value(v["q"]),
-                "partial": number(kept),
-                "chance": number(v["chance"]),
+                "partial": write(kept),
+                "chance": write(v["chance"]),
                 "trials": count(row.n_trials)
                 + (
                     f" of {count(row.n_trials + row.n_undefined)}"
@@ -352,7 +355,7 @@ def losses(comparison: Comparison) -> list[dict[str, str]]:
         {
             "step": style.shorten(x.step, 80),
             "kind": x.kind,
-            "count": f"{count(x.count)} {style.clean(x.unit)}",
+            "count": f"{count(x.count)} {_unit(x.count, style.clean(x.unit))}",
             "reason": style.shorten(x.reason, 400),
             "examples": style.shorten(x.examples, 120) if x.examples else "",
         }
@@ -360,16 +363,43 @@ def losses(comparison: Comparison) -> list[dict[str, str]]:
     ]
 
 
+def _unit(number_of: int, unit: str) -> str:
+    return unit[:-1] if number_of == 1 and unit.endswith("s") else unit
+
+
+MASSES = {
+    "start_token": "start token",
+    "special": "special tokens",
+    "special_tokens": "special tokens",
+    "context": "context before the text",
+    "gap": "tokens between words",
+    "first_word": "first word",
+    "own_word": "the word itself",
+    "missing_rows": "query tokens without a score",
+}
+"""Names of masses in `Comparison.info["model_lost"]`; other entries are counts per text."""
+
+
 def masses(comparison: Comparison) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the mass that each method put on excluded tokens: column names and rows."""
+    """Return the mass that each method put on excluded tokens: column names and rows.
+
+    Columns that are 0 for every method are left out.
+    """
     lost: Mapping[str, Any] = comparison.info.get("model_lost", {}) or {}
     tables = {m: v if isinstance(v, Mapping) else {"mass": v} for m, v in lost.items()}
     columns = list(dict.fromkeys(str(k) for v in tables.values() for k in v))
+    columns.sort(key=lambda c: not _is_mass(c))
+    columns = [c for c in columns if any(v.get(c) not in (None, 0) for v in tables.values())]
     rows = [
         {"method": label(m), "cells": [_fact(v.get(c), c) for c in columns]}
         for m, v in tables.items()
     ]
-    return [label(c) for c in columns], rows
+    shown = [MASSES.get(c) or label(c) + ("" if _is_mass(c) else " per text") for c in columns]
+    return shown, rows
+
+
+def _is_mass(column: str) -> bool:
+    return column in MASSES or "mass" in column
 
 
 def _fact(value: Any, column: str) -> str:
@@ -377,10 +407,7 @@ def _fact(value: Any, column: str) -> str:
         return "–"
     if isinstance(value, bool | str):
         return style.shorten(value, 60)
-    share = "mass" in column or "token" in column or column in ("special", "context", "start")
-    if share and 0 <= float(value) <= 1:
-        return percent(value)
-    return number(value)
+    return percent(value) if _is_mass(column) else number(value)
 
 
 def unscored(comparison: Comparison) -> list[dict[str, str]]:
@@ -446,3 +473,57 @@ def flatten(facts: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, s
             yield name, style.shorten(", ".join(map(str, value)), 2000) or "–"
         else:
             yield name, "–" if missing(value) else style.shorten(value, 2000)
+
+
+def conventions(comparison: Comparison) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the named rules in groups: measures, methods, baselines, metrics, and the rest.
+
+    A rule that is a list of ``key: value`` pairs loses the pairs that all methods share, which
+    are given once, and plain numbers, which count single texts.
+    """
+    rules = {str(k): style.clean(v) for k, v in comparison.info.get("conventions", {}).items()}
+    settings = comparison.info.get("settings", {})
+    groups = []
+    taken: set[str] = set()
+    for title, key in (
+        ("Human measures", "measures"),
+        ("Attention methods", "methods"),
+        ("Baselines", "baselines"),
+        ("Metrics", "metrics"),
+    ):
+        here = [n for n in map(str, settings.get(key, ())) if n in rules and n not in taken]
+        taken.update(here)
+        if here:
+            groups.append((title, _shared({n: rules[n] for n in here})))
+    rest = {n: r for n, r in rules.items() if n not in taken}
+    named = [(n if len(n) == 1 else style.sentence(label(n)), r) for n, r in rest.items()]
+    groups.insert(0, ("Rules", named))
+    return [(title, rows) for title, rows in groups if rows]
+
+
+def _shared(rules: Mapping[str, str]) -> list[tuple[str, str]]:
+    pairs = {n: _pairs(r) for n, r in rules.items()}
+    listed = [p for p in pairs.values() if p]
+    common: dict[str, str] = {}
+    if len(listed) > 1:
+        common = {k: v for k, v in listed[0].items() if all(p.get(k) == v for p in listed)}
+    rows = [("All of them", _written(common))] if common else []
+    for name, rule in rules.items():
+        own = {k: v for k, v in pairs[name].items() if k not in common}
+        full = style.metric_label(name)
+        rows.append((style.sentence(full), _written(own) if pairs[name] else rule))
+    return rows
+
+
+def _pairs(rule: str) -> dict[str, str]:
+    """Return the pairs of a rule like ``sink: start_token; causal: none``, else nothing."""
+    parts = re.split(r"; (?=[a-z_]+: )", rule)
+    if len(parts) < 3 or not all(re.match(r"[a-z_]+: ", p) for p in parts):
+        return {}
+    found = dict(p.split(": ", 1) for p in parts)
+    return {k: v for k, v in found.items() if not re.fullmatch(r"-?[\d.e+-]+", v) and v.strip()}
+
+
+def _written(pairs: Mapping[str, str]) -> str:
+    plain = {"True": "yes", "False": "no"}
+    return "; ".join(f"{label(k)}: {plain.get(v, v)}" for k, v in pairs.items() if k != "method")

@@ -157,7 +157,7 @@ def render(
         mass_rows=mass_rows,
         unscored=content.unscored(comparison),
         undefined=content.undefined(trials),
-        conventions=_conventions(facts.get("conventions", {})),
+        conventions=content.conventions(comparison),
         settings=list(content.flatten(facts.get("settings", {}))),
         citations=_citations(comparison, dataset),
         licences=_licences(comparison, dataset),
@@ -237,7 +237,13 @@ def _columns_note(settings: Mapping[str, Any], partial: str) -> str:
     )
     text = (
         f"{level} In brackets the bootstrap interval. Of ceiling: the value as a share of the "
-        "agreement between readers. p: permutation of words within the text; q: the same after "
+        "agreement between readers"
+        + (
+            ", which can pass 100 % since an average reader is less noisy than a single one"
+            if settings.get("level", "mean") == "mean"
+            else ""
+        )
+        + ". p: permutation of words within the text; q: the same after "
         "Benjamini-Hochberg over methods. Chance: mean value under permutation."
     )
     if partial:
@@ -305,10 +311,6 @@ def _text_agreement(
         return ""
     ceiling = f" (ceiling {found[1]})" if found[1] != "–" else ""
     return f"{style.sentence(style.metric_label(chosen.metric))} on this text: {found[0]}{ceiling}."
-
-
-def _conventions(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(style.sentence(label(k)), clean(v)) for k, v in rules.items()]
 
 
 def _licences(comparison: Comparison, dataset: GazeDataset) -> list[tuple[str, Markup]]:

@@ -18,7 +18,7 @@ from gazeattn.report.content import Selection
 from gazeattn.report.style import count, label, number, shorten
 from gazeattn.storage import atomic_path, write_text
 
-PATH_BYTES = 1_400_000
+PATH_BYTES = 2_000_000
 """Size of all scanpaths in the page; one per text comes first, further trials while they fit."""
 
 MAX_PATHS = 40

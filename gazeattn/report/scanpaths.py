@@ -99,7 +99,7 @@ def _draw_words(ax: Axes, words: pd.DataFrame, points_per_pixel: float) -> None:
     shown = [style.shorten(w, 24) for w in words["text"]]
     room = (box[:, 2] - box[:, 0]) * points_per_pixel / np.maximum([len(w) for w in shown], 1)
     tall = (box[:, 3] - box[:, 1]) * points_per_pixel
-    size = float(np.clip(min(np.median(room) * 1.5, np.median(tall) * 0.5), 4, 14))
+    size = float(np.clip(min(np.median(room) * 1.3, np.median(tall) * 0.5), 4, 14))
     for word, (left, top, right, bottom) in zip(shown, box, strict=True):
         ax.text(
             (left + right) / 2, (top + bottom) / 2, word,

@@ -116,7 +116,7 @@ def new_figure(
     width: float, height: float, layout: Literal["constrained", "none"] = "constrained"
 ) -> Figure:
     """Return an empty figure (inches) without any global plotting state."""
-    figure = Figure(figsize=(width, height), layout=layout)
+    figure = Figure(figsize=(width, height), layout=None if layout == "none" else layout)
     FigureCanvasAgg(figure)
     return figure
 
@@ -156,6 +156,24 @@ def number(value: Any) -> str:
         mantissa, exponent = f"{v:.1e}".split("e")
         text = f"{mantissa} × 10^{int(exponent)}".replace("^-", "^−")
     return text.replace("-", "−")
+
+
+def decimals(values: np.ndarray) -> Callable[[Any], str]:
+    """Return how to write a column of agreements: two decimals, three below 0.1.
+
+    A column without any value from 0.02 on keeps two significant digits instead.
+    """
+    known = np.abs(values[np.isfinite(values)])
+    if not len(known) or known.max() < 0.02 or known.max() >= 10:
+        return number
+
+    def write(value: Any) -> str:
+        if missing(value) or not math.isfinite(float(value)):
+            return "–"
+        text = f"{float(value):.2f}" if abs(float(value)) >= 0.0995 else f"{float(value):.3f}"
+        return "0" if float(text) == 0 else text.replace("-", "−")
+
+    return write
 
 
 def p_value(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import threading
 import types
@@ -186,6 +187,28 @@ def test_blocks_are_never_a_whole_layer(tiny_llama):
     assert max(s[1] for s in observers[0].shapes) == 8
     assert engine.block_rows(9, 2048) * 9 * 2048 * 4 <= 6 << 20
     assert engine.block_rows(32, 100_000) == 16
+
+
+def test_half_precision_model(tiny_llama):
+    model = copy.deepcopy(tiny_llama).bfloat16()
+    out, observers, _ = run(model, [DECODER], 4)
+    assert out.dtype == torch.bfloat16
+    np.testing.assert_allclose(observers[0].stack(), eager_maps(model, DECODER), atol=2e-2)
+    methods = ["raw", "rollout", "value_norm", "entropy", "distance", "grad_attention"]
+    half = compute(wrap(model), [DECODER], methods)[0]
+    full = compute(wrap(tiny_llama), [DECODER], methods)[0]
+    for name in methods[:-1]:
+        assert half[name].weights.dtype == np.float64
+        np.testing.assert_allclose(half[name].weights, full[name].weights, rtol=0.1, atol=0.05)
+    assert np.isfinite(half["grad_attention"].weights).all()
+
+
+@pytest.mark.parametrize("method", ["raw", "grad_attention", "input_gradient"])
+def test_inside_inference_mode(tiny_llama, method):
+    expected = compute(wrap(tiny_llama), [DECODER], [method])[0][method].weights
+    with torch.inference_mode():
+        found = compute(wrap(tiny_llama), [DECODER], [method])[0][method].weights
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 # ---- state
