@@ -6,7 +6,7 @@ Importing this package registers the built-in baselines.
 from __future__ import annotations
 
 from gazeattn.attention.baselines import baseline_profile
-from gazeattn.attention.compare import compare
+from gazeattn.attention.comparing import compare
 from gazeattn.attention.comparison import Comparison
 from gazeattn.attention.human import human_profiles, mean_profile
 

@@ -160,7 +160,7 @@ def _by_reader(
         return ""
     share = f"{100 * float(row['relative']):.0f} %"
     if level == "reader":
-        return f"That is {share} of the agreement between readers."
+        return f"{lead['method']} reaches {share} of the agreement between readers."
     return (
         f"Reader by reader, the comparison on equal terms, {lead['method']} reaches "
         f"{_number(row['value'])}, {share} of the agreement between readers."
@@ -228,7 +228,14 @@ def _few_readers(info: Mapping[str, Any], level: str) -> str:
         return ""
     held = "hold the readers fixed" if level == "mean" or n == 1 else "resample few readers"
     people = "one reader says" if n == 1 else f"{n} readers say"
-    return f"The intervals {held}: {people} little about other people."
+    text = f"The intervals {held}: {people} little about other people."
+    if n == 2:
+        # one noisy reader as the reference is a low bar, see docs/concepts.md
+        text += (
+            " The agreement between readers is here one reader against the other, which a good "
+            "predictor of both can exceed."
+        )
+    return text
 
 
 def _why(rows: pd.DataFrame) -> str:

@@ -45,7 +45,7 @@ def check_arguments(
     metrics: Sequence[str] = METRICS,
     head_metrics: Sequence[str] = ("spearman",),
     controls: Sequence[str] = CONTROLS,
-    level: str = "mean",
+    level: str = "reader",
     average: str = "mean",
 ) -> None:
     """Raise at the first name that nothing is known under, before any work is done.

@@ -196,7 +196,8 @@ class Average:
         texts, readers = np.array(self.texts), np.array(self.readers)
         n = len(x)
         part = np.full(n, np.nan)
-        if self.metric.is_correlation:
+        # a mean over readers is less noisy than the single readers of the ceiling: no common scale
+        if self.metric.is_correlation and self.level == "reader":
             part = np.asarray(relative(value, lower), dtype=float)
         columns: dict[str, Any] = {
             "dataset": dataset,

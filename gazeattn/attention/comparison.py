@@ -49,7 +49,7 @@ SUMMARY_COLUMNS = (
     "high",
     "ceiling",
     "ceiling_upper",
-    "relative",  # value / ceiling on the same scale, missing where the ceiling is not above 0
+    "relative",  # value / ceiling, correlations at level "reader" with a ceiling above 0 only
     "chance",  # mean under permutation
     "p",  # permutation p of the average
     "q",  # Benjamini-Hochberg over heads (head rows) or over methods (aggregate rows)

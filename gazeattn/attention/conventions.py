@@ -50,8 +50,8 @@ def conventions(
         "of all, missing with two readers. Same metric, same text"
     )
     out["relative"] = (
-        "value / lower ceiling, both correlations; at level reader on equal terms, at level mean "
-        "it flatters the method, since a mean over readers is less noisy than one reader"
+        "value / lower ceiling, both correlations, at level reader only; at level mean it would "
+        "flatter the method, since a mean over readers is less noisy than one reader"
     )
     out["p"] = (
         f"two-sided, {s['n_permutations']} permutations of the words within the text, the same "

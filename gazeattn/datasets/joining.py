@@ -25,8 +25,8 @@ def is_in(values: pd.Series, others: Iterable[object]) -> pd.Series:
     Long columns of ids repeat few values: each distinct one is looked up once.
     """
     runs = runs_of(values)
-    known = runs_of(others).uniques if isinstance(others, pd.Series) else list(others)
-    hits = np.append(runs.uniques.isin(known), False)  # code -1 takes the last: missing
+    known = set(runs_of(others).uniques.tolist() if isinstance(others, pd.Series) else others)
+    hits = np.array([v in known for v in runs.uniques.tolist()] + [False])  # missing: code -1
     return pd.Series(runs.spread(hits[runs.codes]), index=values.index)
 
 

@@ -142,7 +142,6 @@ def _run(
     summary = make_summary(cfg, comparison, command, facts, seconds)
     _log_results(logger, comparison)
     write_json(folder / FINISHED, summary)
-    log.info("seconds per stage: %s", seconds)
     print_comparison(comparison, report, seconds)
     return RunResult(folder, report, comparison)
 
@@ -173,7 +172,7 @@ def compare_arguments(cfg: CompareConfig) -> dict[str, Any]:
 
 def check_names(cfg: CompareConfig) -> None:
     """Raise for an unknown data set, model option, method, measure or metric before any work."""
-    from gazeattn.attention.compare import check_arguments
+    from gazeattn.attention.comparing import check_arguments
 
     name = cfg.dataset.get("name")
     registry.datasets.get(str(name))

@@ -91,7 +91,7 @@ class CompareConfig:
     head_metrics: list[str] = field(default_factory=list)
     controls: list[str] = field(default_factory=list)
     topk: float = 0.2
-    level: str = "mean"
+    level: str = "reader"
     average: str = "mean"
     question: bool = False
     limit: int | None = None

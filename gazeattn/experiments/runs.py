@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import logging
 import os
 import platform
 import shlex
@@ -18,6 +19,7 @@ import gazeattn
 from gazeattn.errors import DataError
 from gazeattn.storage import write_text
 
+log = logging.getLogger(__name__)
 FINISHED = "summary.json"
 """Written last: a run folder that has it is complete."""
 
@@ -46,7 +48,7 @@ def command_line(experiment: str, overrides: Sequence[str]) -> str:
 
     The run folder is left out: a repeated run gets a folder of its own.
     """
-    own = ("hydra.run.dir", "hydra.mode", "hydra.sweep")
+    own = ("hydra.run.dir", "hydra.mode", "hydra.sweep", "overwrite=")
     kept = [o for o in overrides if not o.startswith(own)]
     return shlex.join(["gazeattn", experiment, *kept])
 
@@ -103,7 +105,7 @@ def write_environment(folder: Path, facts: dict[str, Any], command: str) -> None
 
 
 class Stopwatch:
-    """Seconds per named stage, in the order in which the stages began."""
+    """Seconds per named stage, in the order in which the stages began; each is logged."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -116,3 +118,4 @@ class Stopwatch:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            log.info("%s: %.1f s", name, self.seconds[name])

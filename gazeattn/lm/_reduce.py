@@ -176,14 +176,16 @@ def value_grams(values: torch.Tensor, projection: torch.Tensor) -> torch.Tensor:
     n_heads, d, _ = projection.shape
     values, projection = values.float(), projection.float()
     n_tokens, group = values.shape[1], n_heads // values.shape[0]
+    by_head = torch.arange(n_heads, device=values.device) // group
+    if n_tokens * (2 * d + n_heads) < n_heads * d * d:  # short texts: the vectors u themselves
+        u = torch.bmm(values[by_head], projection).transpose(0, 1).contiguous()
+        return torch.bmm(u, u.transpose(1, 2)).permute(1, 2, 0).contiguous()
     grams = torch.empty(n_heads, n_heads, n_tokens, device=values.device)
     for h in range(n_heads):
-        mine = values[h // group]
-        # (d, h+1, d): W_h W_g^T for the heads g <= h
+        # (d, heads up to h, d): W_h W_g^T
         pair = torch.einsum("do,geo->dge", projection[h], projection[: h + 1])
-        moved = (mine @ pair.reshape(d, -1)).view(n_tokens, h + 1, d)
-        others = values[torch.arange(h + 1, device=values.device) // group]
-        dots = torch.einsum("tge,gte->gt", moved, others)
+        moved = (values[h // group] @ pair.reshape(d, -1)).view(n_tokens, h + 1, d)
+        dots = torch.einsum("tge,gte->gt", moved, values[by_head[: h + 1]])
         grams[h, : h + 1] = dots
         grams[: h + 1, h] = dots
     return grams

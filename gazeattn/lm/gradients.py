@@ -6,6 +6,7 @@ block, so that the memory stays that of one layer.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from gazeattn.lm.capture import LONG, Batch, Session, base_of, release_memory
 
 if TYPE_CHECKING:
     from gazeattn.lm.tokens import Encoded
+
+_checked: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
 LOGIT_ROWS = 64
 """Positions whose logits exist at a time."""
@@ -288,7 +291,9 @@ def head_of(model: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
 
 @torch.no_grad()
 def check_head(model: nn.Module, batch: Batch) -> None:
-    """Raise where `head_of` is not what the model computes (compared on up to four tokens)."""
+    """Raise where `head_of` is not what the model computes (up to four tokens, once per model)."""
+    if model in _checked:
+        return
     start, stop = batch.spans[0]
     ids = batch.inputs["input_ids"][:1, start : min(stop, start + 4)]
     off = {"use_cache": False} if "use_cache" in batch.inputs else {}
@@ -299,6 +304,7 @@ def check_head(model: nn.Module, batch: Batch) -> None:
             f"the logits of {type(model).__name__} are more than a linear layer on the last hidden "
             "states; gradient methods with target='next_token' do not support this model"
         )
+    _checked.add(model)
 
 
 def next_token_gradient(

@@ -11,7 +11,68 @@ from dataclasses import dataclass
 
 import numpy as np
 
+TABLE_SIZE = 1 << 18  # larger look-up tables leave the processor's caches
 PAIRS_AT_ONCE = 2_000_000  # bounds the memory of the search in overlapping boxes
+
+
+class Edges:
+    """Sorted, distinct edges, which coordinates are ranked among.
+
+    Edges on whole pixels are looked up by pixel: ``edge <= x`` is the same as
+    ``edge <= floor(x)`` for them, and a look-up is several times as quick as a search.
+    """
+
+    def __init__(self, edges: np.ndarray) -> None:
+        self.edges = edges
+        self._table = None
+        if len(edges) and edges[-1] - edges[0] < TABLE_SIZE and (edges == np.floor(edges)).all():
+            pixels = np.arange(edges[0] - 1, edges[-1] + 1)
+            self._table = np.searchsorted(edges, pixels, side="right") - 1
+
+    def __len__(self) -> int:
+        return len(self.edges)
+
+    def rank(self, values: np.ndarray) -> np.ndarray:
+        """Return the position of the last edge of at most each value, -1 if it lies before all.
+
+        NaN counts as behind the last edge.
+        """
+        if self._table is None:
+            return np.searchsorted(self.edges, values, side="right") - 1
+        pixel = np.floor(values)
+        np.fmin(pixel, self.edges[-1], out=pixel)  # takes the number, not NaN
+        np.fmax(pixel, self.edges[0] - 1, out=pixel)
+        pixel -= self.edges[0] - 1
+        return self._table[pixel.astype(np.int64)]
+
+
+class LastKey:
+    """Sorted pairs of a group and a rank below `base`; finds the last one at or before another.
+
+    All answers are kept in a table where that is small.
+    """
+
+    def __init__(self, group: np.ndarray, rank: np.ndarray, n_groups: int, base: int) -> None:
+        self.groups, self.base, self.n_groups = group, base, n_groups
+        self.keys = group * base + rank
+        self._table = None
+        if n_groups * (base + 1) <= TABLE_SIZE:
+            asked = np.repeat(np.arange(n_groups), base + 1)
+            answers = self._search(asked, np.tile(np.arange(-1, base), n_groups))
+            self._table = np.append(answers, np.full(base + 1, -1))  # group -1 takes the last
+
+    def _search(self, group: np.ndarray, rank: np.ndarray) -> np.ndarray:
+        at = np.searchsorted(self.keys, group * self.base + rank, side="right") - 1
+        return np.where((at >= 0) & (self.groups[at] == group), at, -1)
+
+    def find(self, group: np.ndarray, rank: np.ndarray) -> np.ndarray:
+        """Return the position of the last pair of `group` of at most `rank`, -1 without one.
+
+        `group` is from -1 (which has no pair), `rank` from -1.
+        """
+        if self._table is None:
+            return self._search(group, rank)
+        return self._table[group * (self.base + 1) + (rank + 1)]
 
 
 @dataclass(frozen=True)
@@ -31,16 +92,14 @@ class BoxIndex:
     boxes: np.ndarray
     usable: np.ndarray
     overlaps: int
-    _y_edges: np.ndarray
-    _x_edges: np.ndarray
-    _band_keys: np.ndarray  # layout * n_y + rank of the band's upper edge, sorted
-    _band_layout: np.ndarray
+    _y_edges: Edges
+    _x_edges: Edges
+    _bands: LastKey  # by layout and rank of the band's upper edge
     _band_start: np.ndarray  # first entry of each band; one more than bands
     _band_overlaps: np.ndarray
-    _entry_keys: np.ndarray  # band * n_x + rank of the box's left edge, sorted
-    _entry_band: np.ndarray
+    _entries: LastKey  # by band and rank of the box's left edge
     _entry_box: np.ndarray
-    _entry_right: np.ndarray
+    _entry_right: np.ndarray  # one more than entries, for "none": no point lies left of it
 
     def find(self, layout: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
         """Return the box of each point and the number of points that lie in several boxes.
@@ -63,13 +122,14 @@ class BoxIndex:
         """
         if not len(self._entry_box):
             return np.full(len(x), -1, dtype=np.int64), 0
+        known = (layout >= 0) & (layout < self._bands.n_groups)
+        if not known.all():
+            layout = np.where(known, layout, -1)
         # What lies before every edge falls to a key of the group before, and a missing y to the
         # last bottom edge, where no box begins: neither needs a test of its own.
-        rank = np.searchsorted(self._y_edges, y, side="right") - 1
-        band = _last_key(self._band_keys, self._band_layout, layout, rank, len(self._y_edges))
-        rank = np.searchsorted(self._x_edges, x, side="right") - 1
-        entry = _last_key(self._entry_keys, self._entry_band, band, rank, len(self._x_edges))
-        inside = (entry >= 0) & (x < self._entry_right[entry])
+        band = self._bands.find(layout, self._y_edges.rank(y))
+        entry = self._entries.find(band, self._x_edges.rank(x))
+        inside = x < self._entry_right[entry]
         found = np.where(inside, self._entry_box[entry], -1)
         if not self.overlaps:
             return found, 0
@@ -105,12 +165,6 @@ class BoxIndex:
         return several
 
 
-def _last_key(
-    keys: np.ndarray, groups: np.ndarray, group: np.ndarray, rank: np.ndarray, base: int
-) -> np.ndarray:
-    """Return the position of the last key of `group` with a rank of at most `rank`, else -1."""
-    at = np.searchsorted(keys, group * base + rank, side="right") - 1
-    return np.where((at >= 0) & (groups[at] == group), at, -1)
 
 
 def index_boxes(layout: np.ndarray, boxes: np.ndarray) -> BoxIndex:
@@ -128,11 +182,11 @@ def index_boxes(layout: np.ndarray, boxes: np.ndarray) -> BoxIndex:
     usable = (boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])  # False with NaN
     rows = np.flatnonzero(usable)
     left, top, _, bottom = boxes[rows].T
-    y_edges, x_edges = np.unique(np.r_[top, bottom]), np.unique(left)
+    y_edges, x_edges = Edges(np.unique(np.r_[top, bottom])), Edges(np.unique(left))
     n_y, n_x = max(len(y_edges), 1), max(len(x_edges), 1)
 
-    top_key = layout[rows] * n_y + np.searchsorted(y_edges, top)
-    bottom_key = layout[rows] * n_y + np.searchsorted(y_edges, bottom)
+    top_key = layout[rows] * n_y + y_edges.rank(top)
+    bottom_key = layout[rows] * n_y + y_edges.rank(bottom)
     edge_keys = np.unique(np.r_[top_key, bottom_key])
     # A box covers the bands from its top edge up to, not including, its bottom edge.
     first = np.searchsorted(edge_keys, top_key)
@@ -140,9 +194,9 @@ def index_boxes(layout: np.ndarray, boxes: np.ndarray) -> BoxIndex:
     box = np.repeat(rows, n_bands)
     within = np.arange(len(box)) - np.repeat(np.cumsum(n_bands) - n_bands, n_bands)
     band = np.repeat(first, n_bands) + within
-    entry_keys = band * n_x + np.searchsorted(x_edges, boxes[box, 0])
-    order = np.lexsort((box, entry_keys))
-    box, band, entry_keys = box[order], band[order], entry_keys[order]
+    place = x_edges.rank(boxes[box, 0])
+    order = np.lexsort((box, place, band))
+    box, band, place = box[order], band[order], place[order]
 
     overlap = np.zeros(len(edge_keys), dtype=bool)
     meets = (band[1:] == band[:-1]) & (boxes[box[1:], 0] < boxes[box[:-1], 2])
@@ -153,12 +207,10 @@ def index_boxes(layout: np.ndarray, boxes: np.ndarray) -> BoxIndex:
         overlaps=int(overlap.sum()),
         _y_edges=y_edges,
         _x_edges=x_edges,
-        _band_keys=edge_keys,
-        _band_layout=edge_keys // n_y,
+        _bands=LastKey(edge_keys // n_y, edge_keys % n_y, int(layout.max(initial=-1)) + 1, n_y),
         _band_start=np.searchsorted(band, np.arange(len(edge_keys) + 1)),
         _band_overlaps=overlap,
-        _entry_keys=entry_keys,
-        _entry_band=band,
+        _entries=LastKey(band, place, len(edge_keys), n_x),
         _entry_box=box,
-        _entry_right=boxes[box, 2],
+        _entry_right=np.append(boxes[box, 2], -np.inf),
     )

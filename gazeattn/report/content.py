@@ -242,6 +242,7 @@ def _no_ceiling(trials: pd.DataFrame, measure: str, metric: str) -> str:
 
 
 def _reasons(trials: pd.DataFrame, measure: str, metric: str) -> dict[str, str]:
+    unit = "texts" if (trials["level"] == "mean").all() else "trials"
     rows = trials[
         (trials["measure"] == measure) & (trials["metric"] == metric) & trials["value"].isna()
     ]
@@ -251,7 +252,7 @@ def _reasons(trials: pd.DataFrame, measure: str, metric: str) -> dict[str, str]:
     sizes = counted.size().reset_index(name="n").sort_values("n", ascending=False, kind="stable")
     first = sizes.drop_duplicates("method")
     return {
-        str(r.method): f"{style.shorten(r.reason, 200)} ({count(r.n)} trials)"
+        str(r.method): f"{style.shorten(r.reason, 200)} ({count(r.n)} {_unit(r.n, unit)})"
         for r in style.records(first)
     }
 

@@ -276,8 +276,6 @@ def _facts(
             style.sentence(f"{style.metric_label(chosen.metric)}, {label(chosen.measure)}"),
         )
     )
-    if chosen.best:
-        facts.append(("Best method", label(chosen.best)))
     return facts
 
 

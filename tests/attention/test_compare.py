@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from gazeattn.attention import compare
-from gazeattn.attention.compare import check_arguments
+from gazeattn.attention.comparing import check_arguments
 from gazeattn.attention.comparison import ALIGNMENT_COLUMNS, SUMMARY_COLUMNS
 from gazeattn.errors import DataError, UnknownNameError
 

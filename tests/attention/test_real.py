@@ -41,6 +41,7 @@ def test_readers_of_the_sample_against_baselines(sample: Any, lm_maker: Any) -> 
         lm_maker({"raw": length}),
         methods=["raw"],
         metrics=["spearman"],
+        level="mean",
         n_permutations=200,
         n_bootstrap=200,
     )
@@ -67,6 +68,7 @@ def test_the_sample_against_minilm(sample: Any, minilm: Any) -> None:
         minilm,
         measures=["total_reading_time"],
         methods=["raw", "rollout"],
+        level="mean",
         n_permutations=200,
         n_bootstrap=200,
     )

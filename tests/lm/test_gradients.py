@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -186,6 +188,7 @@ def test_logits_in_blocks_equal_all_at_once(tiny_llama, monkeypatch):
 
 
 def test_head_that_is_more_than_linear_is_refused(tiny_gpt2, monkeypatch):
+    tiny_gpt2 = copy.deepcopy(tiny_gpt2)
     forward = tiny_gpt2.forward
 
     def twice(*args, **kwargs):

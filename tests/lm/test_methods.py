@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gazeattn.errors import CapabilityError, DataError, UnknownNameError
 from gazeattn.lm import maps
+from gazeattn.lm._reduce import value_grams
 from gazeattn.lm.methods import AttentionOptions, Method, MethodResult, compute
 from gazeattn.registry import attention_methods
 
@@ -372,7 +373,7 @@ def test_methods_of_one_call_share_one_pass(tiny_llama, monkeypatch):
     assert calls == [len(DECODER)]
     calls.clear()
     compute(wrap(tiny_llama), [DECODER], [*FORWARD, "grad_attention", "input_gradient"])
-    assert calls.count(len(DECODER)) == 1  # and two runs of four tokens that check the logits
+    assert calls.count(len(DECODER)) == 1  # and short runs that check the logits
 
 
 def test_a_method_in_one_class(tiny_llama):
@@ -442,3 +443,14 @@ def test_real_models_equal_whole_maps(request, name, edges):
         )
     rolled = maps.rollout(a)[-1]
     np.testing.assert_allclose(result["rollout"].weights, dense.received(rolled), atol=1e-5)
+
+
+@pytest.mark.parametrize(("n_tokens", "dim"), [(3, 16), (200, 2)])
+@pytest.mark.parametrize("n_kv", [1, 2, 4])
+def test_both_ways_to_the_inner_products_of_values(n_tokens, dim, n_kv):
+    """Short texts go through the vectors, long ones through products of the projections."""
+    torch.manual_seed(0)
+    values, projection = torch.randn(n_kv, n_tokens, dim), torch.randn(4, dim, 12)
+    u = torch.einsum("htd,hdo->hto", values.repeat_interleave(4 // n_kv, 0), projection)
+    expected = torch.einsum("hto,gto->hgt", u, u)
+    torch.testing.assert_close(value_grams(values, projection), expected, rtol=1e-4, atol=1e-4)

@@ -139,7 +139,8 @@ def test_intervals_say_undefined_and_show_no_point_for_missing_values() -> None:
     )
     figure = figures.method_intervals(rows)
     assert texts_of(figure).count("undefined") == 2
-    points = [line for line in figure.axes[0].lines if line.get_marker() in ("o", "s")]
+    drawn: Any = figure.axes[0]
+    points = [line for line in drawn.lines if line.get_marker() in ("o", "s")]
     assert sum(len(p.get_xdata()) for p in points) == 0
 
 
@@ -152,7 +153,7 @@ def test_intervals_put_values_and_the_ceiling_where_they_are() -> None:
              "ceiling": 0.5, "ceiling_upper": 0.7},
         ]
     )  # fmt: skip
-    ax = figures.method_intervals(rows).axes[0]
+    ax: Any = figures.method_intervals(rows).axes[0]
     markers = {m.get_marker(): m for m in ax.lines if m.get_marker() in ("o", "s")}
     assert markers["o"].get_xydata().tolist() == [[0.3, 0]]
     assert markers["s"].get_xydata().tolist() == [[0.1, 1]]
@@ -171,7 +172,7 @@ def test_head_map_marks_significant_heads_and_leaves_missing_cells_open() -> Non
             ]
         ]
     )  # fmt: skip
-    ax = figures.head_map(rows, method="raw").axes[0]
+    ax: Any = figures.head_map(rows, method="raw").axes[0]
     mesh = next(c for c in ax.collections if hasattr(c, "norm") and c.get_array() is not None)
     assert np.ma.getmaskarray(mesh.get_array()).reshape(2, 2).tolist() == [
         [False, False],

@@ -16,7 +16,7 @@ import pytest
 
 from gazeattn.attention.comparison import Comparison
 from gazeattn.datasets.base import GazeDataset
-from gazeattn.report import write_report
+from gazeattn.report import content, write_report
 from gazeattn.report.html import json_for_html, linked, split_answer
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"}
@@ -241,7 +241,7 @@ def test_the_table_has_a_row_per_method_and_a_selector_with_all_data(page: str) 
     assert first["rows"][-1]["method"] == "uniform"
     assert first["rows"][-1]["value"] == "–"
     assert (
-        "the profile is constant (2 trials)"
+        "the profile is constant (2 texts)"
         in first["notes"][first["rows"][-1]["notes"]["value"] - 1]
     )
     assert first["rows"][-1]["trials"] == "0 of 2"
@@ -528,3 +528,66 @@ def test_input_tables_are_not_changed(
     after = [c.alignment, c.summary, c.profiles, d.fixations, d.words, d.trials]
     for a, b in zip(before, after, strict=True):
         pd.testing.assert_frame_equal(a, b)
+
+
+# words and rules
+
+
+def test_rules_are_grouped_and_what_methods_share_is_said_once(
+    comparison_factory: Callable[..., Comparison], dataset_factory: Callable[..., GazeDataset]
+) -> None:
+    c = comparison_factory(dataset_factory())
+    c.info["conventions"] = {
+        "total_reading_time": "sum of all fixations; 0 where there is none",
+        "raw": "tokenizer: tiny; sink: start_token; causal: none: a value per query; windows: 3",
+        "rollout": "tokenizer: tiny; sink: start_token; causal: visible_mean; self: True",
+        "spearman": "Spearman rho, average ranks",
+        "p": "two-sided",
+        "layer rows": "the mean over heads",
+    }
+    groups = dict(content.conventions(c))
+    assert list(groups) == ["Rules", "Human measures", "Attention methods", "Metrics"]
+    assert groups["Rules"] == [("p", "two-sided"), ("Layer rows", "the mean over heads")]
+    assert groups["Human measures"] == [
+        ("Total reading time", "sum of all fixations; 0 where there is none")
+    ]
+    assert groups["Attention methods"] == [
+        ("All of them", "tokenizer: tiny; sink: start_token"),
+        ("Raw", "causal: none: a value per query"),
+        ("Rollout", "causal: visible_mean; self: yes"),
+    ]
+    assert groups["Metrics"] == [("Spearman correlation", "Spearman rho, average ranks")]
+
+
+def test_masses_are_shares_and_counts_are_counts(
+    comparison_factory: Callable[..., Comparison], dataset_factory: Callable[..., GazeDataset]
+) -> None:
+    c = comparison_factory(dataset_factory())
+    c.info["model_lost"] = {
+        "raw": {"words_without_score": 0.5, "start_token": 0.389, "special": 0.0},
+        "rollout": {"start_token": 0.004},
+        "other": {},
+    }
+    columns, rows = content.masses(c)
+    assert columns == [
+        "start token",
+        "words without score per text",
+    ]  # all-zero columns are left out
+    assert [r["cells"] for r in rows] == [["39\u202f%", "0.50"], ["0.4\u202f%", "–"], ["–", "–"]]
+
+
+def test_undefined_agreement_is_counted_by_reason(
+    comparison_factory: Callable[..., Comparison], dataset_factory: Callable[..., GazeDataset]
+) -> None:
+    c = comparison_factory(dataset_factory())
+    rows = content.undefined(content.aggregates(c, "mean"))
+    assert rows == [
+        {
+            "method": "uniform",
+            "trials": "2",
+            "count": "18",  # 2 texts, 3 measures, 3 metrics
+            "where": "Spearman correlation, Jensen-Shannon divergence, partial Spearman correlation; "
+            "all measures",
+            "reason": "the profile is constant",
+        }
+    ]

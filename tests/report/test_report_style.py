@@ -135,3 +135,21 @@ def test_dark_rules_name_every_neutral_colour() -> None:
     assert "prefers-color-scheme:dark" in rules
     for light, dark in style.DARK.items():
         assert light in rules and dark in rules
+
+
+@pytest.mark.parametrize(
+    ("column", "texts"),
+    [
+        (
+            [0.526, -0.00062, 0.0, 0.0423, -0.336, math.nan],
+            ["0.53", "−0.001", "0", "0.042", "−0.34", "–"],
+        ),
+        ([0.0996, 0.0004], ["0.10", "0"]),
+        ([0.0123, 0.00045], ["0.012", "0.00045"]),
+        ([12.5, 3.21], ["12.5", "3.21"]),
+        ([math.nan], ["–"]),
+    ],
+)
+def test_columns_of_agreements_have_even_digits(column: list[float], texts: list[str]) -> None:
+    write = style.decimals(np.array(column))
+    assert [write(v) for v in column] == texts

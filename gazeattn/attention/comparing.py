@@ -49,7 +49,7 @@ def compare(
     baselines: Sequence[str] = BASELINES,
     metrics: Sequence[str] = METRICS,
     controls: Sequence[str] = CONTROLS,
-    level: str = "mean",
+    level: str = "reader",
     topk: int | float = 0.2,
     question: bool = False,
     n_permutations: int = 1000,
