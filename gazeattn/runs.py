@@ -32,6 +32,10 @@ class Runs:
         """Return a column of rows from one value per run."""
         return np.repeat(per_run, self.sizes)
 
+    def codes_at(self, rows: np.ndarray) -> np.ndarray:
+        """Return the number of the value that stands in each of `rows`."""
+        return self.codes[np.searchsorted(self.starts, rows, side="right") - 1]
+
     def first_rows(self) -> np.ndarray:
         """Return the first row of each distinct value, in order of appearance."""
         first = np.zeros(len(self.uniques) + 1, dtype=np.int64)  # code -1 takes the last: missing
@@ -59,12 +63,11 @@ def runs_of(values: pd.Series) -> Runs:
         if known is not None and known[0]() is shared:
             return known[1]
     n = len(array)
-    if n < 2:
-        starts = np.arange(n)
-    else:
-        changed = np.asarray(array[1:] != array[:-1], dtype=bool)
-        starts = np.r_[0, np.flatnonzero(changed) + 1]
-    codes, uniques = pd.factorize(values.iloc[starts])
+    new = np.ones(n, dtype=bool)
+    if n > 1:
+        new[1:] = array[1:] != array[:-1]
+    starts = np.flatnonzero(new)
+    codes, uniques = pd.factorize(pd.Series(array[new]))
     runs = Runs(starts, np.diff(np.r_[starts, n]), codes, pd.Index(uniques))
     if shared is not None and len(starts) * _ROWS_PER_RUN <= n:
         key = id(shared)

@@ -14,7 +14,7 @@ import pandas as pd
 from gazeattn.columns import Column, cast, first_true
 from gazeattn.errors import DataError, suggest
 from gazeattn.losses import Loss, LossKind, LossLog
-from gazeattn.runs import factorize_runs
+from gazeattn.runs import factorize_runs, runs_of
 
 __all__ = [
     "FIXATIONS",
@@ -258,17 +258,16 @@ def _one_per(
     value: str,
     plural: str,
     source: object,
-    keys: np.ndarray | None = None,
 ) -> None:
-    """Raise where one key has two values; `keys` are the numbers of the keys, where known."""
-    if keys is None:
-        keys, _ = factorize_runs(frame[key])
-    values, _ = factorize_runs(frame[value])
+    """Raise where one key has two values."""
+    by_key, by_value = runs_of(frame[key]), runs_of(frame[value])
+    rows = np.union1d(by_key.starts, by_value.starts)  # nothing changes in between
+    keys, values = by_key.codes_at(rows), by_value.codes_at(rows)
     first = np.full(keys.max(initial=-1) + 1, -1)
     first[keys[::-1]] = values[::-1]  # the last write wins, which is the first row
     other = first[keys] != values
     if other.any():
-        row = int(other.argmax())
+        row = int(rows[other.argmax()])
         raise DataError(
             f"one {key} id is shared by several {plural}",
             source=source,
@@ -334,8 +333,8 @@ def check_fixations(
             found=table["duration"][row],
         )
     codes, _ = factorize_runs(table["trial"], sort=True)
-    _one_per(table, "trial", "participant", "participants", source, codes)
-    _one_per(table, "trial", "stimulus", "stimuli", source, codes)
+    _one_per(table, "trial", "participant", "participants", source)
+    _one_per(table, "trial", "stimulus", "stimuli", source)
     if numbered:
         key = table["index"].to_numpy()
     elif "onset" in table:
@@ -343,7 +342,8 @@ def check_fixations(
     else:
         key = np.zeros(len(table))
     order = _order(codes, key)
-    ranked, in_trial = key[order], codes[order]
+    moved = bool((order[1:] < order[:-1]).any())
+    ranked, in_trial = (key[order], codes[order]) if moved else (key, codes)
     same_trial = in_trial[1:] == in_trial[:-1]
     if numbered:
         twice = np.flatnonzero(same_trial & (ranked[1:] == ranked[:-1]))
@@ -356,7 +356,7 @@ def check_fixations(
                 expected="one row per trial and index",
                 found=f"trial {table.trial[row]!r}, index {table['index'][row]}",
             )
-    if (order[1:] < order[:-1]).any():
+    if moved:
         table = table.take(order).reset_index(drop=True)
     starts = np.flatnonzero(np.r_[True, ~same_trial]) if len(table) else np.zeros(0, int)
     sizes = np.diff(np.r_[starts, len(table)])

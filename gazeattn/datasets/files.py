@@ -179,7 +179,9 @@ class _Text:
             text = data.decode(self.encoding).removeprefix("\ufeff")
             data = text.encode("utf-8")
         self.data = data.lstrip(b"\r\n")
-        end = min((i for i in map(self.data.find, (b"\n", b"\r")) if i >= 0), default=None)
+        line = self.data.find(b"\n")
+        first = self.data.find(b"\r", 0, line if line >= 0 else None)
+        end = next((i for i in (first, line) if i >= 0), None)
         self.rows_at = end
         quote = (form.quote or "").encode("utf-8")
         self.quoted = bool(quote) and end is not None and self.data.find(quote, end) >= 0
@@ -223,16 +225,16 @@ class _Text:
         return values.str.replace(",", ".", regex=False)
 
     def _read(self, numeric: set[str], threads: bool = True) -> pd.DataFrame:
-        types = {n: pa.float64() if n in numeric else pa.string() for n in self.names}
+        types = {n: pa.float64() if n in numeric else pa.large_string() for n in self.names}
         marks = sorted({*MISSING_NUMBERS, "NaN", "NA", "N/A", "NULL", "None", "Null", "<NA>"})
         table = pa_csv.read_csv(
-            io.BytesIO(self.data),
+            pa.BufferReader(self.data),
             pa_csv.ReadOptions(
                 use_threads=threads, column_names=self.names, skip_rows=1, block_size=1 << 22
             ),
             pa_csv.ParseOptions(
                 delimiter=self.separator,
-                quote_char=self.form.quote or False,
+                quote_char=(self.form.quote or False) if self.quoted else False,
                 newlines_in_values=self.quoted,  # finding row ends is slower with it
             ),
             pa_csv.ConvertOptions(
@@ -240,9 +242,10 @@ class _Text:
                 strings_can_be_null=False,
                 null_values=marks,
                 decimal_point=self.form.decimal,
+                check_utf8=False,  # `check_bytes` did
             ),
         )
-        return table.to_pandas()
+        return table.to_pandas(split_blocks=True)
 
     def _row_error(self) -> DataError:
         try:

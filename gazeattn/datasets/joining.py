@@ -227,22 +227,20 @@ def known_words(
     f: pd.DataFrame, w: pd.DataFrame, t: pd.DataFrame, lost: LossLog, names: Mapping[str, str]
 ) -> pd.DataFrame:
     """Set word ids that the layout does not have to missing, and count them."""
-    layout = f["trial"].map(t.set_index("trial")["layout"])
-    given = f["word"].notna()
-    layouts, names_of_layouts = pd.factorize(layout)
-    ids, names_of_ids = pd.factorize(f["word"])
-    # words as pairs of the numbers that layouts and ids have in the fixations
-    there = pd.DataFrame(
-        {
-            "layout": pd.Index(names_of_layouts).get_indexer(w["layout"]),
-            "id": pd.Index(names_of_ids).get_indexer(w["word"]),
-        }
-    )
-    there = there[(there["layout"] >= 0) & (there["id"] >= 0)]
-    width = len(names_of_ids) + 1
-    pairs = np.isin(layouts * width + ids, there["layout"] * width + there["id"])
-    known = given & pairs & (layouts >= 0)
-    mark = given & ~known & is_in(f["word"].str.casefold(), NO_WORD)
+    codes, ids = pd.factorize(f["word"])
+    of_word, layouts = factorize_runs(w["layout"])
+    shown = np.append(layouts.get_indexer(pd.Index(t["layout"])), -1)  # -1: no such trial
+    trials = runs_of(f["trial"])
+    at = np.append(pd.Index(t["trial"]).get_indexer(trials.uniques), -1)[trials.codes]
+    layout = trials.spread(shown[at])
+    # words as pairs of the numbers that layouts and ids have
+    of_id = pd.Index(ids).get_indexer(pd.Index(w["word"]))
+    width = len(ids) + 1
+    there = (of_word * width + of_id)[of_id >= 0]
+    given = codes >= 0
+    known = given & (layout >= 0) & np.isin(layout * width + codes, there)
+    folded = np.array([str(v).casefold() in NO_WORD for v in ids] + [False])
+    mark = folded[codes] & ~known
     unknown = given & ~known & ~mark
     if unknown.any() and not known.any():
         raise DataError(
@@ -257,8 +255,11 @@ def known_words(
         "undefined",
         "word id is not in the words of the layout: counted on no word",
         int(unknown.sum()),
-        examples=f.loc[unknown, "word"].unique(),
+        examples=f["word"][unknown].unique() if unknown.any() else (),
     )
     lost.add("fixations", "note", "marked as on no word", int(mark.sum()))
-    f["word"] = f["word"].where(known)
+    if not known[given].all():
+        f["word"] = pd.Series(ids, dtype="str").array.take(
+            np.where(known, codes, -1), allow_fill=True
+        )
     return f

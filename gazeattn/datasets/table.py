@@ -174,7 +174,7 @@ def table(
     t = t.sort_values("trial", kind="stable").reset_index(drop=True)
     unread = t.loc[~is_in(t["trial"], f["trial"]), "trial"]
     lost.add("trials", "undefined", "no fixations: undefined", len(unread), "trials", unread)
-    unseen = sorted(set(w["layout"]) - set(t["layout"]))
+    unseen = sorted(set(w["layout"].unique()) - set(t["layout"].unique()))
     lost.add("words", "note", "layouts that no trial shows", len(unseen), "layouts", unseen)
     dataset = GazeDataset(
         name=label,

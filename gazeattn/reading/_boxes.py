@@ -62,6 +62,8 @@ class LastKey:
             self._table = np.append(answers, np.full(base + 1, -1))  # group -1 takes the last
 
     def _search(self, group: np.ndarray, rank: np.ndarray) -> np.ndarray:
+        if not len(self.keys):
+            return np.full(len(group), -1)
         at = np.searchsorted(self.keys, group * self.base + rank, side="right") - 1
         return np.where((at >= 0) & (self.groups[at] == group), at, -1)
 

@@ -48,39 +48,53 @@ class Scan:
 
 def scan(placed: Placed) -> Scan:
     """Sort the fixations by trial and order, and number cells and runs."""
-    rows = np.flatnonzero(placed.trial >= 0)
-    trial, word = placed.trial[rows], placed.word[rows]
-    order = placed.fixations["index"].to_numpy(dtype=np.int64)[rows]
-    step = np.diff(trial)
-    if ((step < 0) | ((step == 0) & (np.diff(order) < 0))).any():
-        sort = np.lexsort((order, trial))
-        rows, trial, word = rows[sort], trial[sort], word[sort]
-
+    rows = _sorted_rows(placed)
+    trial, word, known = placed.trial[rows], placed.word[rows], placed.known[rows]
     trial_cell = np.r_[0, np.cumsum(placed.n_words)].astype(np.int64)
-    same = np.r_[False, trial[1:] == trial[:-1]][: len(trial)]
+    same = np.zeros(len(trial), dtype=bool)
+    np.equal(trial[1:], trial[:-1], out=same[1:])
     on = word >= 0
-    cell = np.where(on, word - placed.first_word[trial] + trial_cell[trial], -1)
+    shift = trial_cell[:-1] - placed.first_word
+    cell = np.where(on, word + shift[trial], -1)
     new_run = ~same
     new_run[1:] |= cell[1:] != cell[:-1]
     adjacent = same.copy()
     adjacent[1:] &= on[:-1]
 
-    n_trials = len(placed.trials)
-    seen = np.bincount(trial[placed.known[rows]], minlength=n_trials) > 0
+    seen = np.zeros(len(placed.trials), dtype=bool)
+    seen[trial if known.all() else trial[known]] = True
+    at = np.flatnonzero(on)
     if "duration" in placed.fixations:
         column = placed.fixations["duration"]
-        duration = column.to_numpy(dtype=np.float64, na_value=np.nan)[rows][on]
+        duration = column.to_numpy(dtype=np.float64, na_value=np.nan)[rows].take(at)
     else:
-        duration = np.full(int(on.sum()), np.nan)
+        duration = np.full(len(at), np.nan)
     return Scan(
         n_cells=int(trial_cell[-1]),
-        cell=cell[on],
+        cell=cell.take(at),
         duration=duration,
-        run=np.cumsum(new_run[on]) - 1,
-        adjacent=adjacent[on],
+        run=np.cumsum(new_run.take(at)) - 1,
+        adjacent=adjacent.take(at),
         trial_cell=trial_cell,
         seen=seen,
     )
+
+
+def _sorted_rows(placed: Placed) -> np.ndarray | slice:
+    """Return the fixations of known trials by trial and order; all as they are need no copy."""
+    trial = placed.trial
+    order = placed.fixations["index"].to_numpy(dtype=np.int64)
+    rows: np.ndarray | slice = slice(None)
+    if (trial < 0).any():
+        rows = np.flatnonzero(trial >= 0)
+        trial, order = trial[rows], order[rows]
+    falls = order[1:] < order[:-1]
+    falls &= trial[1:] == trial[:-1]
+    falls |= trial[1:] < trial[:-1]
+    if falls.any():
+        sort = np.lexsort((order, trial))
+        rows = rows[sort] if isinstance(rows, np.ndarray) else sort
+    return rows
 
 
 def first_of(groups: np.ndarray, n: int) -> np.ndarray:

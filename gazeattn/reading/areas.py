@@ -123,7 +123,7 @@ def place(fixations: pd.DataFrame, words: pd.DataFrame, trials: pd.DataFrame) ->
         "their trial is not in the trial table",
         int(stray.sum()),
         "fixations",
-        fixations["trial"][stray].unique(),
+        fixations["trial"][stray].unique() if stray.any() else (),
     )
     log.add(
         STEP,
@@ -141,14 +141,16 @@ def place(fixations: pd.DataFrame, words: pd.DataFrame, trials: pd.DataFrame) ->
     else:
         known = np.zeros(len(fixations), dtype=bool)
         word = np.full(len(fixations), -1)
-    log.add(
-        STEP,
-        "undefined",
-        "without a position: on no word",
-        int((~known & (layout >= 0)).sum()),
-        "fixations",
-        fixations["trial"][~known & (layout >= 0)].unique()[:3],
-    )
+    if not known.all():
+        nowhere = ~known & (layout >= 0)
+        log.add(
+            STEP,
+            "undefined",
+            "without a position: on no word",
+            int(nowhere.sum()),
+            "fixations",
+            fixations["trial"][nowhere].unique(),
+        )
     off = known & (word < 0) & (layout >= 0)
     log.add(STEP, "note", "off every word", int(off.sum()), "fixations")
     placed = Placed(fixations, words, trials, trial, word, known, first_word, n_words, log)
@@ -229,12 +231,15 @@ def _by_box(
     known = ~(np.isnan(x) | np.isnan(y))
     if known.any() and index.usable.any():
         span = np.nanmax(boxes[:, 2:]) - np.nanmin(boxes[:, :2])
-        reach = max(np.abs(x[known]).max(), np.abs(y[known]).max())
-        if reach <= 45 and span > 200:
+        if span > 200 and not (_beyond(x, known, 45) or _beyond(y, known, 45)):
             text = "x and y lie within -45 .. 45 but the text is larger: degrees, not pixels?"
             log.add(STEP, "note", text, int(known.sum()), "fixations")
             warnings.warn(text, UserWarning, stacklevel=4)
     return word, known
+
+
+def _beyond(values: np.ndarray, known: np.ndarray, limit: float) -> bool:
+    return bool(((np.abs(values) > limit) & known).any())
 
 
 def _doubt_low_share(placed: Placed) -> None:

@@ -10,6 +10,7 @@ were never fixated.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,9 +117,11 @@ def word_measures_with_log(
     if convention not in CONVENTIONS:
         raise UnknownNameError("convention", convention, CONVENTIONS)
     placed = place(fixations, words, trials)
-    scanned = scan(placed)
     compute = _first_pass if convention == "first_pass" else _eyelink
-    columns = compute(scanned)
+    with ThreadPoolExecutor(1) as pool:  # texts and numbers need nothing of each other
+        keys = pool.submit(_keys, placed)
+        scanned = scan(placed)
+        columns = compute(scanned)
 
     log = placed.log
     n_words = placed.n_words
@@ -137,7 +140,7 @@ def word_measures_with_log(
             values[blank] = np.nan
     _log_missing_durations(scanned, placed, log)
 
-    return pd.DataFrame(_keys(placed) | columns, copy=False), log
+    return pd.DataFrame(keys.result() | columns, copy=False), log
 
 
 def _keys(placed: Placed) -> dict[str, Any]:

@@ -244,7 +244,8 @@ def _columns_note(settings: Mapping[str, Any], partial: str) -> str:
             else ""
         )
         + ". p: permutation of words within the text; q: the same after "
-        "Benjamini-Hochberg over methods. Chance: mean value under permutation."
+        "Benjamini-Hochberg over methods, and over baselines apart. Chance: mean value under "
+        "permutation."
     )
     if partial:
         controls = ", ".join(label(c) for c in settings.get("controls", ())) or "the covariates"

@@ -82,7 +82,8 @@ def test_the_whole_answer() -> None:
         "picked as best on these same texts, so its value is optimistic. With word length and "
         "frequency controlled, raw keeps a partial Spearman of 0.10 [0.05, 0.15] (p = 0.030) and "
         "value_norm keeps a partial Spearman of 0.12 [0.07, 0.17] (p < 0.001). The intervals hold "
-        "the readers fixed: 2 readers say little about other people."
+        "the readers fixed: 2 readers say little about other people. The agreement between readers "
+        "is here one reader against the other, which a good predictor of both can exceed."
     )
 
 

@@ -586,8 +586,8 @@ def test_undefined_agreement_is_counted_by_reason(
             "method": "uniform",
             "trials": "2",
             "count": "18",  # 2 texts, 3 measures, 3 metrics
-            "where": "Spearman correlation, Jensen-Shannon divergence, partial Spearman correlation; "
-            "all measures",
+            "where": "Spearman correlation, Jensen-Shannon divergence, "
+            "partial Spearman correlation; all measures",
             "reason": "the profile is constant",
         }
     ]
