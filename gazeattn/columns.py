@@ -28,6 +28,13 @@ def first_true(mask: pd.Series) -> int:
 
 
 def cast(values: pd.Series, name: str, spec: Column, source: object, first_row: int) -> pd.Series:
+    """Return a column as its `Column` says; see `as_text`, `as_number` and `as_truth`.
+
+    Raises
+    ------
+    DataError
+        A value does not fit the kind of the column, or is missing where one is needed.
+    """
     if spec.kind == "text":
         result = as_text(values)
     elif spec.kind == "bool":
@@ -106,7 +113,8 @@ def as_number(
         if pd.api.types.is_complex_dtype(values):
             raise DataError(f"column {name!r} must hold real numbers", source=source)
         numbers = values.astype("float64")
-        bad = pd.Series(np.isinf(numbers.to_numpy(na_value=np.nan)), index=values.index)
+        infinite = np.isinf(numbers.to_numpy(na_value=np.nan))
+        bad: pd.Series = pd.Series(infinite, index=values.index)
     else:
         if pd.api.types.is_datetime64_any_dtype(values) or values.dtype.kind == "m":
             raise DataError(

@@ -28,7 +28,7 @@ def shared_data() -> Path:
 
 
 class Golden:
-    """Reads reference files: ``golden("D_stats.json")`` and ``golden.arrays("C_attention.npz")``."""
+    """Reads reference files, as in ``golden("D_stats.json")`` or ``golden.arrays("X.npz")``."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

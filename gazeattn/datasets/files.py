@@ -408,7 +408,7 @@ def _clean(
         log.add(step, "dropped", "empty rows", len(blank))
         if len(blank) == len(frame):
             raise DataError(f"0 of {len(blank)} rows valid: all cells are empty", source=path)
-        frame = frame.drop(index=blank).reset_index(drop=True)
+        frame = frame.drop(index=pd.Index(blank)).reset_index(drop=True)
     for name in frame:
         spec = schema.get(str(name))
         values = frame[name]

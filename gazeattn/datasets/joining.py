@@ -53,7 +53,7 @@ def unique_trials(
         ):
             f["trial_label"] = f["trial"]
             f["trial"] = _joined(f)
-            count = f["trial"].nunique()
+            ids = runs_of(f["trial"]).uniques
             for other in (t, w):
                 if other is not None and {"participant", "trial"} <= set(other):
                     other["trial"] = _joined(other)
@@ -61,9 +61,9 @@ def unique_trials(
                 "trials",
                 "repaired",
                 "trial ids that several participants share: now participant:trial",
-                count,
+                len(ids),
                 "trials",
-                f["trial"].unique(),
+                ids,
             )
     facts = None
     if t is not None:
@@ -79,7 +79,11 @@ def unique_trials(
 
 
 def _joined(frame: pd.DataFrame) -> pd.Series:
-    return frame["participant"].astype("str") + ":" + frame["trial"].astype("str")
+    rows = np.union1d(runs_of(frame["participant"]).starts, runs_of(frame["trial"]).starts)
+    heads = frame.iloc[rows]  # neither id changes in between
+    names = heads["participant"].astype("str") + ":" + heads["trial"].astype("str")
+    sizes = np.diff(np.r_[rows, len(frame)])
+    return pd.Series(names.array.take(np.repeat(np.arange(len(rows)), sizes)), index=frame.index)
 
 
 def match_trials(

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gazeattn.metrics import _kernels
 from gazeattn.metrics._arrays import Paired, as_floats, paired
 from gazeattn.metrics._batch import (
     Metric,
@@ -26,6 +25,7 @@ from gazeattn.metrics._batch import (
 from gazeattn.metrics._conventions import chance, convention, higher_is_better, partial_convention
 from gazeattn.metrics._kernels import KERNELS
 from gazeattn.metrics._partial import partial, partial_batched, partial_undefined_reason
+from gazeattn.metrics._topk import topk_chance, topk_indices
 from gazeattn.registry import register_metric
 
 __all__ = [
@@ -492,26 +492,3 @@ def ndcg(a: ArrayLike, b: ArrayLike, *, k: int | None = None) -> float:
     McSherry and Najork (2008), ECIR, for ties.
     """
     return _single("ndcg", a, b, k=k)
-
-
-def topk_chance(n: int, k: int | None = None, share: float | None = None) -> float:
-    """Return the expected top-k overlap of two unrelated rankings of `n` units: ``k / n``.
-
-    NaN if `k` is larger than `n`.
-    """
-    k = _kernels.resolve_k(n, k, share)
-    return k / n if 0 < k <= n else float("nan")
-
-
-def topk_indices(values: ArrayLike, k: int | None = None, share: float | None = None) -> np.ndarray:
-    """Return the indices of the `k` highest values in ascending order, ties by lower index.
-
-    NaN is never among them. With fewer than `k` scored values the result is empty.
-    """
-    x = as_floats(values, "profile").astype(np.float64)
-    scored = np.flatnonzero(~np.isnan(x))
-    k = _kernels.resolve_k(len(scored), k, share)
-    if k > len(scored):
-        return np.empty(0, dtype=np.intp)
-    place = _kernels.positions(x[scored][None, :])[0]
-    return scored[place < k]

@@ -167,8 +167,6 @@ class BoxIndex:
         return several
 
 
-
-
 def index_boxes(layout: np.ndarray, boxes: np.ndarray) -> BoxIndex:
     """Prepare boxes for the search.
 

@@ -14,7 +14,7 @@ import pandas as pd
 from gazeattn.attention.answer import orientation
 from gazeattn.attention.comparison import Comparison
 from gazeattn.report import style
-from gazeattn.report.style import count, label, missing, number, p_value, percent
+from gazeattn.report.style import count, label, missing, number, p_value, percent, plural_unit
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def method_table(
         if undefined:
             cell_notes["value"] = note(f"{label(method)}: {why}")
         elif math.isnan(v["relative"]):
-            cell_notes["relative"] = note(_no_relative(v["ceiling"], no_ceiling))
+            cell_notes["relative"] = note(_no_relative(v["ceiling"], no_ceiling, chosen.level))
         if math.isnan(v["p"]) and not undefined:
             cell_notes["p"] = note("no permutation test for this row")
         kept = partial.get(method, math.nan)
@@ -224,11 +224,13 @@ def _limits(numbers: Mapping[str, np.ndarray]) -> tuple[float, float]:
     return float(math.floor(low / step) * step), float(math.ceil(high / step) * step)
 
 
-def _no_relative(ceiling: float, reason: str) -> str:
+def _no_relative(ceiling: float, reason: str, level: str) -> str:
     if math.isnan(ceiling):
         return f"no share of the ceiling: {reason}"
     if ceiling <= 0:
         return f"no share of the ceiling: readers agree at {number(ceiling)}, not above 0"
+    if level == "mean":
+        return "no share of the ceiling: an average over readers is less noisy than one reader"
     return "no share of the ceiling: it has a meaning for correlations only"
 
 
@@ -252,7 +254,7 @@ def _reasons(trials: pd.DataFrame, measure: str, metric: str) -> dict[str, str]:
     sizes = counted.size().reset_index(name="n").sort_values("n", ascending=False, kind="stable")
     first = sizes.drop_duplicates("method")
     return {
-        str(r.method): f"{style.shorten(r.reason, 200)} ({count(r.n)} {_unit(r.n, unit)})"
+        str(r.method): f"{style.shorten(r.reason, 200)} ({count(r.n)} {plural_unit(r.n, unit)})"
         for r in style.records(first)
     }
 
@@ -345,120 +347,6 @@ def _agreement(comparison: Comparison, chosen: Selection) -> dict[str, dict[str,
         key = f"{r.measure}|{r.method}"
         out.setdefault(str(r.trial), {})[key] = [number(r.value), number(r.ceiling)]
     return out
-
-
-# what was lost ------------------------------------------------------------------------------------
-
-
-def losses(comparison: Comparison) -> list[dict[str, str]]:
-    """Return the loss log as texts."""
-    return [
-        {
-            "step": style.shorten(x.step, 80),
-            "kind": x.kind,
-            "count": f"{count(x.count)} {_unit(x.count, style.clean(x.unit))}",
-            "reason": style.shorten(x.reason, 400),
-            "examples": style.shorten(x.examples, 120) if x.examples else "",
-        }
-        for x in comparison.lost
-    ]
-
-
-def _unit(number_of: int, unit: str) -> str:
-    return unit[:-1] if number_of == 1 and unit.endswith("s") else unit
-
-
-MASSES = {
-    "start_token": "start token",
-    "special": "special tokens",
-    "special_tokens": "special tokens",
-    "context": "context before the text",
-    "gap": "tokens between words",
-    "first_word": "first word",
-    "own_word": "the word itself",
-    "missing_rows": "query tokens without a score",
-}
-"""Names of masses in `Comparison.info["model_lost"]`; other entries are counts per text."""
-
-
-def masses(comparison: Comparison) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the mass that each method put on excluded tokens: column names and rows.
-
-    Columns that are 0 for every method are left out.
-    """
-    lost: Mapping[str, Any] = comparison.info.get("model_lost", {}) or {}
-    tables = {m: v if isinstance(v, Mapping) else {"mass": v} for m, v in lost.items()}
-    columns = list(dict.fromkeys(str(k) for v in tables.values() for k in v))
-    columns.sort(key=lambda c: not _is_mass(c))
-    columns = [c for c in columns if any(v.get(c) not in (None, 0) for v in tables.values())]
-    rows = [
-        {"method": label(m), "cells": [_fact(v.get(c), c) for c in columns]}
-        for m, v in tables.items()
-    ]
-    shown = [MASSES.get(c) or label(c) + ("" if _is_mass(c) else " per text") for c in columns]
-    return shown, rows
-
-
-def _is_mass(column: str) -> bool:
-    return column in MASSES or "mass" in column
-
-
-def _fact(value: Any, column: str) -> str:
-    if missing(value):
-        return "–"
-    if isinstance(value, bool | str):
-        return style.shorten(value, 60)
-    return percent(value) if _is_mass(column) else number(value)
-
-
-def unscored(comparison: Comparison) -> list[dict[str, str]]:
-    """Return, for every profile name, how many of its words have no score."""
-    p = comparison.profiles
-    if not len(p):
-        return []
-    level = p["participant"].isna()
-    if not (level & (p["kind"] == "human")).any():
-        level |= p["kind"] == "human"
-    rows = p[level]
-    grouped = rows.assign(none=rows["weight"].isna()).groupby(["kind", "name"], sort=False)["none"]
-    facts = grouped.agg(["sum", "size"]).reset_index()
-    return [
-        {
-            "name": style.shorten(label(r.name), 40),
-            "kind": str(r.kind),
-            "count": f"{count(r.sum)} of {count(r.size)}",
-            "share": percent(r.sum / r.size),
-        }
-        for r in style.records(facts)
-        if r.sum
-    ]
-
-
-def undefined(trials: pd.DataFrame) -> list[dict[str, str]]:
-    """Return how many trials have no value, by method and reason, over measures and metrics."""
-    rows = trials[trials["value"].isna()]
-    if not len(rows):
-        return []
-    rows = rows.assign(reason=rows["reason"].fillna("no reason recorded"))
-    grouped = rows.groupby(["method", "reason"], sort=False)
-    facts = grouped.agg(
-        n=("value", "size"),
-        trials=("trial", "nunique"),
-        metrics=("metric", lambda v: ", ".join(style.metric_label(x) for x in dict.fromkeys(v))),
-        measures=("measure", lambda v: ", ".join(label(x) for x in dict.fromkeys(v))),
-    ).reset_index()
-    everything = trials["measure"].nunique()
-    return [
-        {
-            "method": style.shorten(label(r.method), 40),
-            "trials": count(r.trials),
-            "count": count(r.n),
-            "where": f"{r.metrics}; "
-            + ("all measures" if len(r.measures.split(", ")) == everything > 1 else r.measures),
-            "reason": style.shorten(r.reason, 200),
-        }
-        for r in style.records(facts.sort_values("n", ascending=False, kind="stable"))
-    ]
 
 
 # facts --------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from gazeattn.attention.answer import orientation
 from gazeattn.attention.comparison import Comparison
 from gazeattn.attention.human import MEASURE_NOTES
 from gazeattn.datasets.base import GazeDataset
-from gazeattn.report import content, style
+from gazeattn.report import content, lost, style
 from gazeattn.report.content import Selection
 from gazeattn.report.pictures import Pictures, draw_figures, draw_paths, heads_note
 from gazeattn.report.style import clean, count, label, shorten
@@ -96,7 +96,7 @@ def render(
     texts, left_out = content.texts(comparison, chosen)
     text, human, model = _first_text(texts, chosen)
     paths, paths_note = draw_paths(comparison, dataset, pictures)
-    mass_columns, mass_rows = content.masses(comparison)
+    mass_columns, mass_rows = lost.masses(comparison)
     notes = {
         m: f"{style.sentence(label(m))}: {MEASURE_NOTES[m]}."
         for m in measures
@@ -152,11 +152,11 @@ def render(
         text_agreement=_text_agreement(text, human, model, chosen),
         paths=paths,
         paths_note=paths_note,
-        losses=content.losses(comparison),
+        losses=lost.losses(comparison),
         mass_columns=mass_columns,
         mass_rows=mass_rows,
-        unscored=content.unscored(comparison),
-        undefined=content.undefined(trials),
+        unscored=lost.unscored(comparison),
+        undefined=lost.undefined(trials),
         conventions=content.conventions(comparison),
         settings=list(content.flatten(facts.get("settings", {}))),
         citations=_citations(comparison, dataset),

@@ -51,6 +51,7 @@ def draw_figures(
     model: Mapping[str, Any],
     pictures: Pictures,
 ) -> dict[str, dict[str, Any] | None]:
+    """Draw the figures of the measure, metric and method that the page shows first."""
     out: dict[str, dict[str, Any] | None] = dict.fromkeys(
         ("method_intervals", "head_map", "layer_curve", "transitions", "trial_distribution")
     )
@@ -203,6 +204,7 @@ def _layers_sentence(single: pd.DataFrame, best: str | None) -> str:
 
 
 def heads_note(comparison: Comparison, chosen: Selection) -> str:
+    """Return the sentence above the heat map: which method, and how it was picked."""
     if not chosen.heads:
         return ""
     text = f"Shown is {label(chosen.heads)}, the best attention method with single heads"
@@ -235,6 +237,7 @@ def _moves(comparison: Comparison, text: Mapping[str, Any] | None) -> tuple[pd.D
 def draw_paths(
     comparison: Comparison, dataset: GazeDataset, pictures: Pictures
 ) -> tuple[list[dict[str, Any]], str]:
+    """Draw scanpaths over their texts, one per text first, up to the size that a page can hold."""
     trials = dataset.trials
     compared = comparison.profiles["stimulus"].astype(str).unique()
     if len(compared):

@@ -456,3 +456,8 @@ def svg_inline(tree: ElementTree.Element) -> str:
     for element in plain.iter():
         element.tag = element.tag.rpartition("}")[2]
     return ElementTree.tostring(plain, encoding="unicode")
+
+
+def plural_unit(number_of: int, unit: str) -> str:
+    """Return a unit given in the plural, in the singular where it is one."""
+    return unit[:-1] if number_of == 1 and unit.endswith("s") else unit

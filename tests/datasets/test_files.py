@@ -272,3 +272,19 @@ def test_column_map_with_wrong_names(read: Any) -> None:
 def test_unknown_encoding() -> None:
     with pytest.raises(UnknownNameError, match="cp1252"):
         Format(encoding="cp1252x")
+
+
+@pytest.mark.parametrize("head", ["text,x", '"text","x"'])
+def test_quotes_in_the_header_alone_and_in_cells(read: Any, head: str) -> None:
+    plain = read(f"{head}\nthe,0\n'n',1\n")
+    assert plain["text"].tolist() == ["the", "'n'"]
+    quoted = read(f'{head}\nthe,0\n"a, b",1\n"say ""so""",2\n')
+    assert quoted["text"].tolist() == ["the", "a, b", 'say "so"']
+    assert quoted["x"].tolist() == [0, 1, 2]
+
+
+def test_rows_are_dropped_only_where_all_cells_are_empty(read: Any) -> None:
+    frame = read("participant,text,x\nP1,the,1\n , ,.\nP2,,\n,,2\n,,-\n,NA,\n")
+    assert frame["participant"].fillna("?").tolist() == ["P1", "P2", "?", "?"]
+    assert frame["text"].fillna("").tolist() == ["the", "", "", "NA"]
+    assert frame["x"].isna().tolist() == [False, True, False, True]

@@ -56,7 +56,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.Comp
 
 
 def test_the_run_folder_has_every_file(run):
-    base, done = run
+    base, _ = run
     folder = base / "out"
     names = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     fixed = {

@@ -16,7 +16,7 @@ import pytest
 
 from gazeattn.attention.comparison import Comparison
 from gazeattn.datasets.base import GazeDataset
-from gazeattn.report import content, write_report
+from gazeattn.report import content, lost, write_report
 from gazeattn.report.html import json_for_html, linked, split_answer
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"}
@@ -568,7 +568,7 @@ def test_masses_are_shares_and_counts_are_counts(
         "rollout": {"start_token": 0.004},
         "other": {},
     }
-    columns, rows = content.masses(c)
+    columns, rows = lost.masses(c)
     assert columns == [
         "start token",
         "words without score per text",
@@ -580,7 +580,7 @@ def test_undefined_agreement_is_counted_by_reason(
     comparison_factory: Callable[..., Comparison], dataset_factory: Callable[..., GazeDataset]
 ) -> None:
     c = comparison_factory(dataset_factory())
-    rows = content.undefined(content.aggregates(c, "mean"))
+    rows = lost.undefined(content.aggregates(c, "mean"))
     assert rows == [
         {
             "method": "uniform",
