@@ -42,7 +42,8 @@ def cast(values: pd.Series, name: str, spec: Column, source: object, first_row: 
     else:
         result = as_number(values, name, source, first_row)
         if spec.kind == "int":
-            bad = result.notna() & (result != np.floor(result))
+            numbers = result.to_numpy()
+            bad = pd.Series((numbers != np.floor(numbers)) & ~np.isnan(numbers))
             if bad.any():
                 raise DataError(
                     f"column {name!r} must hold whole numbers",

@@ -280,6 +280,9 @@ def _order(codes: np.ndarray, key: np.ndarray) -> np.ndarray:
     """Return the stable order of rows by code, then key; whole trials move without a sort."""
     if not len(codes):
         return np.zeros(0, dtype=np.int64)
+    step = codes[1:] - codes[:-1]
+    if ((step > 0) | ((step == 0) & (key[1:] >= key[:-1]))).all():
+        return np.arange(len(codes))
     heads = np.flatnonzero(np.r_[True, codes[1:] != codes[:-1]])
     rising = (key[1:] >= key[:-1]) | (codes[1:] != codes[:-1])
     if not rising.all() or len(np.unique(codes[heads])) < len(heads):

@@ -13,6 +13,7 @@ import io
 import os
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from gazeattn.runs import runs_of
 
 FIRST_ROW = 2
 """Number of the first data row in messages: the header line is row 1, as spreadsheets count."""
+
+THREADS = min(4, os.cpu_count() or 1)
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
 
@@ -129,7 +132,13 @@ def read_table(
 
 
 def file_bytes(path: Path) -> bytes:
-    """Return the bytes of a file, or raise `DataError` with the file names that are close."""
+    """Return the bytes of a file.
+
+    Raises
+    ------
+    DataError
+        No such file; names those with similar names.
+    """
     if not path.is_file():
         folder = path.parent
         near = suggest(path.name, [p.name for p in folder.iterdir()]) if folder.is_dir() else []
@@ -138,6 +147,7 @@ def file_bytes(path: Path) -> bytes:
             source=path,
             hint=f"Did you mean {' or '.join(map(repr, near))}?" if near else None,
         )
+    # not mapped: a file that another program cuts while it is mapped ends the whole process
     return path.read_bytes()
 
 
@@ -147,7 +157,7 @@ def _unpacked(path: Path, data: bytes) -> bytes:
             data = gzip.decompress(data)
         except (OSError, EOFError) as error:
             raise DataError(f"the gzip file is damaged or cut ({error})", source=path) from None
-    if not data or data.isspace():
+    if not data[:1024].strip() and not data[:].strip():
         raise DataError("the file is empty", source=path)
     if data[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
         raise DataError(
@@ -171,21 +181,20 @@ class _Text:
 
     def __init__(self, path: Path, data: bytes, form: Format) -> None:
         self.path, self.form = path, form
-        self.encoding = form.encoding or sniff_encoding(data)
+        self.encoding = form.encoding or sniff_encoding(data[:400])
         check_bytes(data, self.encoding, path, stated=form.encoding is not None)
-        for mark in (codecs.BOM_UTF8,) if self.encoding == "utf-8" else ():
-            data = data.removeprefix(mark)
         if self.encoding != "utf-8":
-            text = data.decode(self.encoding).removeprefix("\ufeff")
-            data = text.encode("utf-8")
-        self.data = data.lstrip(b"\r\n")
-        line = self.data.find(b"\n")
-        first = self.data.find(b"\r", 0, line if line >= 0 else None)
-        end = next((i for i in (first, line) if i >= 0), None)
-        self.rows_at = end
+            data = data[:].decode(self.encoding).encode("utf-8")
+        self.data, begin = data, len(codecs.BOM_UTF8) if data[:3] == codecs.BOM_UTF8 else 0
+        while data[begin : begin + 1] in (b"\r", b"\n"):
+            begin += 1
+        line = data.find(b"\n", begin)
+        first = data.find(b"\r", begin, line if line >= 0 else len(data))
+        self.header_at = begin
+        self.rows_at = end = next((i for i in (first, line) if i >= 0), None)
         quote = (form.quote or "").encode("utf-8")
-        self.quoted = bool(quote) and end is not None and self.data.find(quote, end) >= 0
-        header = self.data[:end].decode("utf-8")
+        self.quoted = bool(quote) and end is not None and data.find(quote, end) >= 0
+        header = data[begin:end].decode("utf-8")
         self.separator = form.delimiter or sniff_separator(header, path.name)
         cells = next(
             csv.reader(
@@ -228,7 +237,7 @@ class _Text:
         types = {n: pa.float64() if n in numeric else pa.large_string() for n in self.names}
         marks = sorted({*MISSING_NUMBERS, "NaN", "NA", "N/A", "NULL", "None", "Null", "<NA>"})
         table = pa_csv.read_csv(
-            pa.BufferReader(self.data),
+            pa.BufferReader(memoryview(self.data)[self.header_at :]),
             pa_csv.ReadOptions(
                 use_threads=threads, column_names=self.names, skip_rows=1, block_size=1 << 22
             ),
@@ -292,13 +301,13 @@ def sniff_encoding(data: bytes) -> str:
 
 def check_bytes(data: bytes, encoding: str, path: object, *, stated: bool) -> None:
     """Raise `DataError` at the first byte that the encoding cannot hold."""
+    if encoding == "utf-8" and len(data) and np.frombuffer(data, np.int8).min() > 0:
+        return  # neither a zero byte nor, as negative numbers, a letter outside ASCII
     zero = data.find(b"\x00") if encoding == "utf-8" else -1
     if zero >= 0:
         raise DataError(
             f"a zero byte at offset {zero}: the file is damaged or not text", source=path
         )
-    if encoding == "utf-8" and data.isascii():
-        return
     decoder, step = codecs.getincrementaldecoder(encoding)("strict"), 1 << 24
     for at in range(0, len(data), step):
         pending = len(decoder.getstate()[0])
@@ -409,12 +418,17 @@ def _clean(
         if len(blank) == len(frame):
             raise DataError(f"0 of {len(blank)} rows valid: all cells are empty", source=path)
         frame = frame.drop(index=pd.Index(blank)).reset_index(drop=True)
-    for name in frame:
-        spec = schema.get(str(name))
-        values = frame[name]
-        if spec is None or spec.kind != "text" or not isinstance(values.dtype, pd.StringDtype):
-            continue
-        runs = runs_of(values)
+    texts = [
+        name
+        for name in frame
+        if str(name) in schema
+        and schema[str(name)].kind == "text"
+        and isinstance(frame[name].dtype, pd.StringDtype)
+    ]
+    with ThreadPoolExecutor(THREADS) as pool:
+        all_runs = list(pool.map(runs_of, [frame[name] for name in texts]))
+    for name, runs in zip(texts, all_runs, strict=True):
+        spec, values = schema[str(name)], frame[name]
         cells = pd.Series(runs.uniques, dtype="str")  # long columns repeat few texts
         torn = cells.str.contains("\n", regex=False) if name != "question" else cells == "\n"
         if torn.any():

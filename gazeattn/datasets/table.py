@@ -138,14 +138,15 @@ def table(
     }
     names = {step: path.name for step, path in paths.items()}
     lost, frames, digests = LossLog(), {}, {}
-    with ThreadPoolExecutor(1) as pool:  # hashing needs no other turn of the interpreter
-        for step, path in paths.items():
-            data = file_bytes(path)
-            digests[names[step]] = pool.submit(sha256, data)
-            frames[step], log = read_table(
-                path, SCHEMAS[step], maps.get(step), step=step, form=form, data=data
-            )
-            lost.extend(log)
+    pool = ThreadPoolExecutor(1)  # files are hashed while their tables are checked
+    for step, path in paths.items():
+        data = file_bytes(path)
+        frames[step], log = read_table(
+            path, SCHEMAS[step], maps.get(step), step=step, form=form, data=data
+        )
+        digests[names[step]] = pool.submit(sha256, data)
+        lost.extend(log)
+    pool.shutdown(wait=False)
 
     f = _to_milliseconds(frames["fixations"], maps.get("fixations", {}), duration_unit, names, lost)
     f, t = unique_trials(f, frames, lost, names)

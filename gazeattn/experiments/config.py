@@ -172,6 +172,10 @@ def prepare_overrides(arguments: Sequence[str], config_name: str = "compare") ->
     keys = _known_keys(config_name, known)
     for override in overrides:
         _check_override(override, known, keys)
+    # what the user fills in has keys that the composed configuration cannot know
+    free = [_is_free(o.key_or_group) or _is_foreign(o.key_or_group, keys) for o in overrides]
+    plain = [not (o.is_add() or o.is_force_add() or o.is_delete()) for o in overrides]
+    texts = [f"++{t}" if f and p else t for t, f, p in zip(texts, free, plain, strict=True)]
     return [*options, *texts]
 
 
@@ -224,12 +228,19 @@ def _check_override(override: Override, known: Sequence[str], keys: set[str]) ->
             if choice is not None and str(choice) not in choices(key):
                 raise UnknownNameError(key, str(choice), choices(key))
         return
-    # below a mapping that the user fills (a column map, options of an added data set) any key goes
-    parts = key.split(".")
-    free = any(".".join(parts[:i]).startswith("dataset.columns.") for i in range(1, len(parts) + 1))
-    if key in keys or free or (parts[0] in ("dataset", "lm") and len(parts) > 1 and _is_custom()):
+    if key in keys or _is_free(key) or _is_foreign(key, keys):
         return
     raise UnknownNameError("configuration key", key, {*keys, *known})
+
+
+def _is_free(key: str) -> bool:
+    """Whether a key lies in a mapping that the user fills: the column maps."""
+    return key.startswith("dataset.columns.")
+
+
+def _is_foreign(key: str, keys: set[str]) -> bool:
+    """Whether a key may be an option of a data set or model from another package."""
+    return key.startswith(("dataset.", "lm.")) and key not in keys and _is_custom()
 
 
 def _is_custom() -> bool:

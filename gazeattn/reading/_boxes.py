@@ -7,11 +7,14 @@ so that keys of (layout, coordinate) are whole numbers and comparisons stay exac
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 TABLE_SIZE = 1 << 18  # larger look-up tables leave the processor's caches
+AT_ONCE = 1 << 17  # points per part; parts are looked up side by side
 PAIRS_AT_ONCE = 2_000_000  # bounds the memory of the search in overlapping boxes
 
 
@@ -124,6 +127,15 @@ class BoxIndex:
         """
         if not len(self._entry_box):
             return np.full(len(x), -1, dtype=np.int64), 0
+        if len(x) <= AT_ONCE:
+            return self._find(layout, x, y)
+        starts = range(0, len(x), AT_ONCE)
+        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+            parts = [slice(at, at + AT_ONCE) for at in starts]
+            found = list(pool.map(lambda p: self._find(layout[p], x[p], y[p]), parts))
+        return np.concatenate([f for f, _ in found]), sum(n for _, n in found)
+
+    def _find(self, layout: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, int]:
         known = (layout >= 0) & (layout < self._bands.n_groups)
         if not known.all():
             layout = np.where(known, layout, -1)

@@ -168,9 +168,7 @@ def _log_missing_durations(scanned: Scan, placed: Placed, log: LossLog) -> None:
 def _runs(s: Scan) -> tuple[np.ndarray, np.ndarray]:
     """Return the cell and the summed duration of each run."""
     start = np.flatnonzero(np.r_[True, s.run[1:] != s.run[:-1]][: len(s.run)])
-    if not len(start):
-        return np.zeros(0, dtype=np.int64), np.zeros(0)
-    return s.cell[start], np.add.reduceat(s.duration, start)
+    return s.cell[start], _sums(s.run, s.duration)
 
 
 def _first_pass(s: Scan) -> dict[str, np.ndarray]:
@@ -179,17 +177,18 @@ def _first_pass(s: Scan) -> dict[str, np.ndarray]:
     fixated = count > 0
     # The first fixation of a word that was fixated before any later word is a new maximum.
     furthest = np.maximum.accumulate(s.cell) if len(s.cell) else s.cell
-    at = np.flatnonzero(np.r_[True, furthest[1:] > furthest[:-1]][: len(s.cell)])
+    new = np.r_[True, furthest[1:] > furthest[:-1]][: len(s.cell)]
+    at = np.flatnonzero(new)
     passed = s.cell[at]
     skip = np.ones(s.n_cells)
     skip[passed] = 0.0
 
-    _, run_sum = _runs(s)
+    run_sum = _sums(s.run, s.duration)
     run_length = np.bincount(s.run, minlength=len(run_sum))
     run = s.run[at]
     duration = s.duration[at]
     # Each go-past stretch ends where the next maximum, or the next trial, begins.
-    go_past = np.add.reduceat(s.duration, at) if len(at) else np.zeros(0)
+    go_past = _sums(np.cumsum(new) - 1, s.duration)
     entered, left = _regressions(s, furthest)
     return {
         "first_fixation_duration": _spread(passed, duration, s.n_cells),
@@ -241,8 +240,13 @@ def _eyelink(s: Scan) -> dict[str, np.ndarray]:
 
 
 def _total(s: Scan) -> np.ndarray:
+    return _sums(s.cell, s.duration, s.n_cells)
+
+
+def _sums(groups: np.ndarray, values: np.ndarray, n: int = 0) -> np.ndarray:
+    """Return the sum of the values of each group number, for at least `n` groups."""
     # bincount of nothing gives whole numbers, which cannot hold a missing value
-    return np.bincount(s.cell, s.duration, minlength=s.n_cells).astype(np.float64)
+    return np.bincount(groups, values, minlength=n).astype(np.float64, copy=False)
 
 
 def _regressions(s: Scan, furthest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

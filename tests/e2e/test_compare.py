@@ -129,9 +129,9 @@ def test_a_finished_run_is_refused_unless_told(run):
 
 def test_a_sweep_of_own_tables_with_relative_paths(tmp_path: Path):
     (tmp_path / "F.csv").write_text(
-        "subj,item,x,y,dur\n"
+        "subj,trial,item,x,y,dur\n"
         + "".join(
-            f"{p},t,{x},10,{d}\n"
+            f"{p},1,t,{x},10,{d}\n"
             for p, pairs in {
                 "007": [(5, 200), (15, 120), (25, 300), (15, 90), (35, 250), (55, 180)],
                 "8": [(5, 150), (25, 220), (35, 130), (45, 300), (55, 160)],

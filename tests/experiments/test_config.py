@@ -102,7 +102,22 @@ def test_a_model_by_path_or_hub_id_is_short_for_custom(name: str):
 
 def test_hydra_options_and_column_maps_pass():
     given = ["-m", "dataset=table", "dataset.columns.fixations.participant=subj", "lm=minilm"]
-    assert prepare_overrides(given) == given
+    passed = prepare_overrides(given)
+    assert [g.removeprefix("++") for g in passed] == given
+    assert prepare_overrides(passed) == passed  # what a run names as its command works as well
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["dataset.columns.fixations={participant: subj, x: X}"],
+        ["dataset.columns.fixations.participant=subj", "dataset.columns.fixations.x=X"],
+    ],
+)
+def test_column_maps_can_be_given_both_ways(overrides: list[str]):
+    cfg = composed("dataset=table", "dataset.fixations=F", "dataset.words=W", *overrides)
+    assert cfg.dataset["columns"]["fixations"] == {"participant": "subj", "x": "X"}
+    assert cfg.dataset["columns"]["words"] == {}
 
 
 def test_settings_are_plain_after_checking():
