@@ -10,15 +10,18 @@ import torch
 from gazeattn.errors import CapabilityError
 from gazeattn.lm._plan import Rows
 
-BLOCK_BYTES = {"cpu": 6 << 20, "cuda": 256 << 20}
-"""Size of one float32 block; on the CPU a few of them fit into the last-level cache."""
+BLOCK_BYTES = {"cpu": 16 << 20, "cuda": 256 << 20}
+"""Size of one float32 block: large enough to keep threads busy, small against a layer."""
 
 
-def block_rows(n_heads: int, n_tokens: int, chunk: int | None = None, device: str = "cpu") -> int:
-    """Return the number of query rows per block."""
+def block_rows(
+    n_heads: int, n_tokens: int, chunk: int | None = None, device: str = "cpu", share: int = 1
+) -> int:
+    """Return the number of query rows per block, `share` blocks being in use at a time."""
     if chunk is not None:
         return min(chunk, max(n_tokens, 1))
-    fit = BLOCK_BYTES.get(device, BLOCK_BYTES["cpu"]) // (4 * n_heads * max(n_tokens, 1))
+    size = BLOCK_BYTES.get(device, BLOCK_BYTES["cpu"]) // share
+    fit = size // (4 * n_heads * max(n_tokens, 1))
     return max(16, min(256, fit // 16 * 16))
 
 

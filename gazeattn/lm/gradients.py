@@ -166,7 +166,7 @@ class GradientSession(Session):
             part = call.slice(item, *span)
             inside = slice(*span)
             pattern = self.pattern(call, item, span)
-            step = block_rows(n_heads, span[1] - span[0], self.chunk, grad.device.type)
+            step = block_rows(n_heads, span[1] - span[0], self.chunk, grad.device.type, share=2)
             key, value = part.key.contiguous(), part.value.contiguous()
             outer = grad[item, inside].transpose(0, 1)  # heads, n_tokens, d
             # sum_s a(s) da(s) of every row, without the map
