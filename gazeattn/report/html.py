@@ -230,22 +230,16 @@ def _caption(measure: str, metric: str) -> str:
 
 
 def _columns_note(settings: Mapping[str, Any], partial: str) -> str:
-    level = (
-        "Values compare with the average reader of a text and are averaged over texts."
-        if settings.get("level", "mean") == "mean"
-        else "Values compare with single readers and are averaged over trials."
-    )
+    if settings.get("level") == "mean":
+        level = "Values compare with the average reader of a text and are averaged over texts."
+        share = ""
+    else:
+        level = "Values compare with single readers and are averaged over trials."
+        share = " Of ceiling: the value as a share of the agreement between readers."
     text = (
-        f"{level} In brackets the bootstrap interval. Of ceiling: the value as a share of the "
-        "agreement between readers"
-        + (
-            ", which can pass 100 % since an average reader is less noisy than a single one"
-            if settings.get("level", "mean") == "mean"
-            else ""
-        )
-        + ". p: permutation of words within the text; q: the same after "
-        "Benjamini-Hochberg over methods, and over baselines apart. Chance: mean value under "
-        "permutation."
+        f"{level} In brackets the bootstrap interval.{share} p: permutation of words within the "
+        "text; q: the same after Benjamini-Hochberg over methods, and over baselines apart. "
+        "Chance: mean value under permutation."
     )
     if partial:
         controls = ", ".join(label(c) for c in settings.get("controls", ())) or "the covariates"
