@@ -196,8 +196,13 @@ def _metrics(options: argparse.Namespace) -> int:
 
 
 def _fetch(options: argparse.Namespace) -> int:
-    from gazeattn.downloads import fetch_all
+    from gazeattn.downloads import ASSETS, fetch_all
 
+    for name in options.names:
+        if name not in ASSETS and name in registry.datasets:
+            info = registry.datasets.get(name).info
+            how = info.get("obtain", "it is made of your own files")
+            raise GazeattnError(f"data set {name!r} is not downloaded: {how}")
     for name, path in fetch_all(options.names, options.root).items():
         print(f"{name}: {path}")
     return 0

@@ -79,3 +79,20 @@ def test_a_wrong_name_ends_with_2_and_a_suggestion(
     last = err.strip().splitlines()[-1]
     assert last.startswith("gazeattn: ") and "did you mean" in last and said in last
     assert "Traceback" not in err and len(err.strip().splitlines()) <= 2
+
+
+def test_a_run_folder_that_is_a_file_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], tmp_path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("mine")
+    assert main(["compare", "size=tiny", "lm=minilm", "hydra.run.dir=taken"]) == 2
+    err = capsys.readouterr().err
+    assert "taken" in err and "hydra.run.dir" in err and "Traceback" not in err
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["onestop_slice", "table"])
+def test_what_is_not_downloaded_says_how_to_get_it(name: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["fetch", name]) == 2
+    assert "not downloaded" in capsys.readouterr().err

@@ -129,6 +129,7 @@ def _find_slice(root: str | os.PathLike[str] | None) -> Path | None:
 
 @register_dataset(
     "onestop_slice",
+    obtain="give its folder with dataset.root=, or the folder above it with GAZEATTN_SHARED",
     task="reading",
     size="3 readers, 30 trials, 10 texts, 2,744 fixations",
     licence=LICENCE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -21,6 +22,19 @@ from gazeattn.experiments.config import (
     prepare_overrides,
     store_registered,
 )
+
+_OUTSIDE = (
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EEXIST,
+    errno.EFBIG,
+    errno.ENAMETOOLONG,
+    errno.ENOSPC,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+)
+"""Faults of the place that is written to, not of this program."""
 
 
 def run_app(experiment: str, task: Callable[[DictConfig], Any], arguments: Sequence[str]) -> int:
@@ -52,18 +66,30 @@ def run_app(experiment: str, task: Callable[[DictConfig], Any], arguments: Seque
             traceback.print_exc()
         _say(_plain(error))
         return 2
+    except OSError as error:
+        if error.errno not in _OUTSIDE:
+            return _unexpected(error)
+        if wants_traceback:
+            traceback.print_exc()
+        place = error.filename or "the run folder"
+        _say(f"cannot write {place}: {error.strerror}. Choose another folder with hydra.run.dir=")
+        return 2
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except Exception as error:
-        traceback.print_exc()
-        _say(f"unexpected {type(error).__name__}; please report it with the traceback above")
-        return 1
+        return _unexpected(error)
     finally:
         sys.argv = saved_argv
         if saved_env is None:
             os.environ.pop("HYDRA_FULL_ERROR", None)
         else:
             os.environ["HYDRA_FULL_ERROR"] = saved_env
+
+
+def _unexpected(error: Exception) -> int:
+    traceback.print_exc()
+    _say(f"unexpected {type(error).__name__}; please report it with the traceback above")
+    return 1
 
 
 def _say(message: str) -> None:

@@ -153,6 +153,13 @@ def groups() -> list[str]:
     return sorted(p.name for p in conf_folder().iterdir() if p.is_dir() and any(p.glob("*.yaml")))
 
 
+_WITH_VALUE = (
+    *("--cfg", "-c", "--package", "-p", "--config-name", "-cn", "--config-path", "-cp"),
+    *("--config-dir", "-cd", "--experimental-rerun", "--info", "-i"),
+)
+"""Options of Hydra that are followed by a value."""
+
+
 def prepare_overrides(arguments: Sequence[str], config_name: str = "compare") -> list[str]:
     """Check overrides and expand short forms.
 
@@ -160,10 +167,15 @@ def prepare_overrides(arguments: Sequence[str], config_name: str = "compare") ->
     unknown group, choice or key raises with the nearest known names. Arguments that start with a
     dash are options of Hydra and pass through.
     """
-    options = [a for a in arguments if a.startswith("-")]
+    options: list[str] = []
     texts: list[str] = []
-    for text in (a for a in arguments if not a.startswith("-")):
-        texts.extend(_expand_model(text))
+    waiting = False  # for the value of an option such as --cfg
+    for argument in arguments:
+        if waiting or argument.startswith("-"):
+            options.append(argument)
+            waiting = not waiting and argument in _WITH_VALUE
+        else:
+            texts.extend(_expand_model(argument))
     try:
         overrides = OverridesParser.create().parse_overrides(texts)
     except HydraException as error:
@@ -219,6 +231,8 @@ def _flat(node: Any, prefix: str) -> set[str]:
 
 def _check_override(override: Override, known: Sequence[str], keys: set[str]) -> None:
     key = override.key_or_group
+    if override.is_delete() and key.split("@")[0] in known:
+        raise ConfigError(f"the group {key!r} is needed and cannot be removed")
     if override.is_add() or override.is_force_add() or override.is_delete():
         return
     if key.split(".")[0].split("/")[0] == "hydra":

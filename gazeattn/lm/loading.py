@@ -43,7 +43,8 @@ def _facts(name: str) -> dict[str, str]:
 @register_model(
     "smollm2-135m",
     task="causal language model",
-    size="135 M parameters, 30 layers x 9 heads",
+    size="135 M parameters (Instruct, 4-bit weights), 30 layers x 9 heads",
+    weights="SmolLM2-135M-Instruct, 4-bit weights (Q4_1) as float32",
     asset="smollm2-135m",
     **_facts("smollm2-135m"),
 )
@@ -56,6 +57,7 @@ def smollm2_135m(root: PathLike | None = None) -> Path:
     "minilm",
     task="text encoder",
     size="22 M parameters, 6 layers x 12 heads",
+    weights="all-MiniLM-L6-v2",
     asset="minilm",
     **_facts("minilm"),
 )

@@ -303,7 +303,7 @@ def _text(
     scores: pd.DataFrame,
     key: tuple[str, str],
     position: int,
-    agreement: Mapping[str, dict[str, list[str]]],
+    agreement: Mapping[str, dict[str, str]],
     reader: str | None,
 ) -> dict[str, Any]:
     words = scores.drop_duplicates("index").sort_values("index")
@@ -337,15 +337,15 @@ def _text(
     }
 
 
-def _agreement(comparison: Comparison, chosen: Selection) -> dict[str, dict[str, list[str]]]:
+def _agreement(comparison: Comparison, chosen: Selection) -> dict[str, dict[str, str]]:
+    # without the ceiling: the page shows the average reader, the ceiling is of single readers
     rows = aggregates(comparison, "mean")
     if not len(rows):
         rows = aggregates(comparison, chosen.level)
     rows = rows[rows["metric"] == chosen.metric]
-    out: dict[str, dict[str, list[str]]] = {}
-    for r in style.records(rows[["trial", "measure", "method", "value", "ceiling"]]):
-        key = f"{r.measure}|{r.method}"
-        out.setdefault(str(r.trial), {})[key] = [number(r.value), number(r.ceiling)]
+    out: dict[str, dict[str, str]] = {}
+    for r in style.records(rows[["trial", "measure", "method", "value"]]):
+        out.setdefault(str(r.trial), {})[f"{r.measure}|{r.method}"] = number(r.value)
     return out
 
 

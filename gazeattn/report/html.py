@@ -259,7 +259,7 @@ def _facts(
     note = data.get("readers_note") or dataset.info.get("readers_note")
     facts = [
         ("Data", shorten(data.get("name") or dataset.name)),
-        ("Model", shorten(_model(comparison))),
+        ("Model", shorten(_model(comparison)) + _weights(comparison)),
         ("Readers", count(readers) + (f" ({clean(note)})" if note else "")),
         ("Texts", count(texts)),
     ]
@@ -272,6 +272,12 @@ def _facts(
         )
     )
     return facts
+
+
+def _weights(comparison: Comparison) -> str:
+    """Return which weights stand behind the short name, e.g. the instruction-tuned 4-bit ones."""
+    weights = comparison.info.get("lm", {}).get("weights")
+    return f" ({shorten(weights)})" if weights else ""
 
 
 def _first_text(
@@ -302,8 +308,7 @@ def _text_agreement(
     found = (text or {}).get("agreement", {}).get(f"{human['name']}|{model['name']}")
     if not found:
         return ""
-    ceiling = f" (ceiling {found[1]})" if found[1] != "–" else ""
-    return f"{style.sentence(style.metric_label(chosen.metric))} on this text: {found[0]}{ceiling}."
+    return f"{style.sentence(style.metric_label(chosen.metric))} on this text: {found}."
 
 
 def _licences(comparison: Comparison, dataset: GazeDataset) -> list[tuple[str, Markup]]:
@@ -334,7 +339,8 @@ def _citations(comparison: Comparison, dataset: GazeDataset) -> list[tuple[str, 
     rows = [
         (f"Data: {shorten(data.get('name') or dataset.name)}",
          _entries(data.get("citation") or dataset.info.get("citation")) or unknown),
-        (f"Model: {shorten(_model(comparison))}", _entries(lm.get("citation")) or unknown),
+        (f"Model: {shorten(_model(comparison))}{_weights(comparison)}",
+         _entries(lm.get("citation")) or unknown),
     ]  # fmt: skip
     given: dict[str, list[str]] = {}
     for name, citation in method_citations(comparison):

@@ -67,9 +67,10 @@ def draw_figures(
             "nor attention maps. " + _ceiling_sentence(rows),
         )
     s = comparison.summary
-    level = (s["measure"] == chosen.measure) & (s["metric"] == chosen.metric)
-    level &= s["level"] == chosen.level
-    single = s[level & s["layer"].notna()]
+    # whatever the headline's level is: layers and heads exist for the average over readers alone
+    shown = (s["measure"] == chosen.measure) & (s["metric"] == chosen.metric)
+    single = s[shown & s["layer"].notna()]
+    averaged = " Here people are the average over the readers of a text."
     heads = single[(single["method"] == chosen.heads) & single["head"].notna()]
     if chosen.heads and len(heads):
         sentence = _heads_sentence(heads)
@@ -80,7 +81,7 @@ def draw_figures(
             ),
             f"Heat map of {what}, layer by head, for {label(chosen.heads)}. {sentence}",
             f"Every head of {label(chosen.heads)} by itself: {what}. {sentence} Hatched cells "
-            "have no value.",
+            f"have no value.{averaged}",
         )
     if single["head"].isna().any():
         out["layer_curve"] = pictures.add(
@@ -90,7 +91,7 @@ def draw_figures(
             ),
             f"Line chart of {what} by layer. " + _layers_sentence(single, chosen.heads),
             "Each layer with its heads averaged. " + _layers_sentence(single, chosen.heads)
-            + " The band is the bootstrap interval of the bold line.",
+            + " The band is the bootstrap interval of the bold line." + averaged,
         )  # fmt: skip
     own = trials[(trials["measure"] == chosen.measure) & (trials["metric"] == chosen.metric)]
     if len(own):

@@ -124,3 +124,25 @@ def test_settings_are_plain_after_checking():
     cfg = composed("dataset=table", "dataset.fixations=F", "dataset.words=W")
     assert not OmegaConf.is_config(cfg.dataset["columns"])
     assert type(cfg.dataset["columns"]) is dict
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--cfg", "job"],
+        ["lm=minilm", "-c", "job"],
+        ["--cfg=job", "lm=minilm"],
+        ["--config-name", "compare", "seed=1"],
+    ],
+)
+def test_options_of_hydra_keep_their_values(given: list[str]):
+    assert sorted(prepare_overrides(given)) == sorted(given)
+    passed = prepare_overrides(given)
+    for option, value in (("--cfg", "job"), ("-c", "job"), ("--config-name", "compare")):
+        if option in passed:
+            assert passed[passed.index(option) + 1] == value
+
+
+def test_a_needed_group_cannot_be_removed():
+    with pytest.raises(ConfigError, match="lm"):
+        prepare_overrides(["~lm"])

@@ -140,7 +140,7 @@
       return tr;
     }));
     var a = text.agreement[human.value + '|' + model.value];
-    put('text-agreement', a ? data.metric + ' on this text: ' + a[0] + (a[1] === '–' ? '.' : ' (ceiling ' + a[1] + ').') : '');
+    put('text-agreement', a ? data.metric + ' on this text: ' + a + '.' : '');
     put('readout', data.hint);
   }
   if (choice) {
