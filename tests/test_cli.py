@@ -63,6 +63,9 @@ def test_lists_show_every_registered_name(
         (["compare", "metrics=[spearmann]"], "spearman"),
         (["compare", "baselines=[lenght]"], "length"),
         (["compare", "logger=wanb"], "wandb"),
+        (["compare", "attention.sink=start_tokn"], "start_token"),
+        (["compare", "attention.long_text=windows"], "window"),
+        (["compare", "attention.entropy_unit=nat"], "nats"),
         (["compare", "seeds=1"], "seed"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from hydra.utils import get_original_cwd
 from omegaconf import DictConfig, OmegaConf
 
 from gazeattn import registry
-from gazeattn.errors import GazeattnError, MissingAssetError
+from gazeattn.errors import GazeattnError, MissingAssetError, UnknownNameError
 from gazeattn.experiments.app import original_path
 from gazeattn.experiments.config import CompareConfig, check_positive, loader_options, typed
 from gazeattn.experiments.logging import make_logger
@@ -32,6 +32,7 @@ from gazeattn.results import RESULT_COLUMNS
 from gazeattn.storage import write_json, write_parquet, write_text
 
 log = logging.getLogger(__name__)
+LONG_TEXT = ("window", "error", "cut")
 
 
 @dataclass
@@ -151,6 +152,8 @@ def compare_arguments(cfg: CompareConfig) -> dict[str, Any]:
     limits = [n for n in (cfg.limit, cfg.size.texts) if n is not None]
     attention = asdict(cfg.attention)
     methods = attention.pop("methods")
+    for name in ("layers", "heads"):
+        attention[name] = None if attention[name] is None else tuple(attention[name])
     return {
         "measures": tuple(cfg.measures),
         "methods": tuple(methods),
@@ -173,11 +176,16 @@ def compare_arguments(cfg: CompareConfig) -> dict[str, Any]:
 def check_names(cfg: CompareConfig) -> None:
     """Raise for an unknown data set, model option, method, measure or metric before any work."""
     from gazeattn.attention.comparing import check_arguments
+    from gazeattn.lm.methods import AttentionOptions
 
     name = cfg.dataset.get("name")
     registry.datasets.get(str(name))
     loader_options(str(name), {k: v for k, v in cfg.dataset.items() if k != "name"})
     arguments = compare_arguments(cfg)
+    own = {f.name for f in fields(AttentionOptions)}
+    AttentionOptions(**{k: v for k, v in arguments["attention_options"].items() if k in own})
+    if cfg.attention.long_text not in LONG_TEXT:
+        raise UnknownNameError("rule for long texts", cfg.attention.long_text, LONG_TEXT)
     check_arguments(
         **{
             key: arguments[key]

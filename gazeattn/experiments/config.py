@@ -45,7 +45,14 @@ class AttentionConfig:
     subword: str = "sum_mean"
     renormalise: bool = True
     include_self: bool = True
+    layers: list[int] | None = None
+    heads: list[int] | None = None
+    entropy_unit: str = "normalised"
+    distance_unit: str = "words"
+    gradient_sign: str = "positive"
+    target: str = "auto"
     long_text: str = "window"
+    overlap: float = 0.5
     batch_size: int = 1
 
 
