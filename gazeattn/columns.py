@@ -22,6 +22,11 @@ class Column:
     nullable: bool = True
 
 
+def plain(value: object) -> str:
+    """Return a value as messages show it: quoted text, bare numbers, no trace of numpy."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
 def first_true(mask: pd.Series) -> int:
     """Return the position of the first true value of a mask that has one."""
     return int(np.flatnonzero(mask.to_numpy(dtype=bool, na_value=False))[0])
@@ -49,7 +54,7 @@ def cast(values: pd.Series, name: str, spec: Column, source: object, first_row: 
                     f"column {name!r} must hold whole numbers",
                     source=source,
                     row=first_true(bad) + first_row,
-                    found=result.iloc[first_true(bad)],
+                    found=plain(result.iloc[first_true(bad)]),
                 )
             if spec.nullable or result.isna().any():
                 result = result.astype("Int64")
@@ -134,13 +139,28 @@ def as_number(
             source=source,
             row=row + first_row,
             expected="a finite number in every row, or nothing",
-            found=f"{values.iloc[row]!r}"
+            found=plain(values.iloc[row])
             + (f" ({int(bad.sum())} such rows)" if bad.sum() > 1 else ""),
-            hint="A decimal comma needs decimal=',' when the file is read"
+            hint=_comma_hint(values[bad.to_numpy()].astype("str"))
             if "," in str(values.iloc[row])
             else None,
         )
     return numbers
+
+
+THOUSANDS = r"\s*[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?\s*"
+
+
+def _comma_hint(values: pd.Series) -> str:
+    """Say what a comma in numbers calls for; ``1,200`` may be a thousands separator."""
+    with_comma = values[values.str.contains(",", regex=False)]
+    how = """"dataset.decimal=','" on the command line, decimal="," in Python"""
+    if with_comma.str.fullmatch(THOUSANDS).all():
+        return (
+            "Thousands separators are not supported: write 1200 for 1,200 (if the comma is a "
+            f"decimal comma: {how})"
+        )
+    return f"A decimal comma needs {how}"
 
 
 def as_truth(
@@ -160,6 +180,6 @@ def as_truth(
             f"column {name!r} must hold true or false",
             source=source,
             row=row + first_row,
-            found=repr(values.iloc[row]),
+            found=plain(values.iloc[row]),
         )
     return result.astype("boolean")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from gazeattn.columns import Column, cast, first_true
+from gazeattn.columns import Column, cast, first_true, plain
 from gazeattn.errors import DataError, suggest
 from gazeattn.losses import Loss, LossKind, LossLog
 from gazeattn.runs import factorize_runs, runs_of
@@ -86,6 +86,10 @@ TRIALS: Mapping[str, Column] = {
 }
 
 
+GENERATED = ("index", "layout")
+"""Columns that a table must have but a person need not give: messages do not ask for them."""
+
+
 def require_columns(
     frame: pd.DataFrame, schema: Mapping[str, Column], *, source: object, step: str
 ) -> None:
@@ -97,11 +101,22 @@ def require_columns(
         raise DataError(
             f"column {', '.join(map(repr, missing))} is missing from the {step} table",
             source=source,
-            expected=", ".join(c for c, s in schema.items() if s.required),
+            expected=", ".join(
+                c for c, s in schema.items() if s.required and (c in missing or c not in GENERATED)
+            ),
             found=", ".join(map(str, frame.columns)) or "no columns",
             hint=("; ".join(hints) + ". " if hints else "")
             + "Name the columns with a column map (dataset.columns)",
         )
+
+
+def _require_given(
+    frame: pd.DataFrame, schema: Mapping[str, Column], source: object, step: str
+) -> None:
+    """Ask for the columns that only a person can give, before others are made from them."""
+    if frame.columns.is_unique:  # else `conform` says so
+        given = {c: spec for c, spec in schema.items() if c not in GENERATED}
+        require_columns(frame, given, source=source, step=step)
 
 
 def conform(
@@ -166,6 +181,7 @@ def check_words(
         only some of its four sides, or its right or bottom lies before its left or top.
     """
     words = words.reset_index(drop=True)
+    _require_given(words, WORDS, source, "words")
     if "layout" not in words and "stimulus" in words:
         words["layout"] = words["trial"] if "trial" in words else words["stimulus"]
     if "index" not in words and "layout" in words:
@@ -180,7 +196,7 @@ def check_words(
                 source=source,
                 row=row + first_row,
                 expected=f"one row per layout and {column}",
-                found=f"layout {words.layout[row]!r}, {column} {words[column][row]!r}, "
+                found=f"layout {words.layout[row]!r}, {column} {plain(words[column][row])}, "
                 f"{int(twice.sum())} rows in all",
             )
     _one_per(words, "layout", "stimulus", "stimuli", source)
@@ -235,18 +251,20 @@ def check_trials(
 ) -> tuple[pd.DataFrame, LossLog]:
     """Check a trial table; `layout` defaults to `stimulus`, and trial ids must be unique."""
     trials = trials.copy()
+    _require_given(trials, TRIALS, source, "trials")
     if "layout" not in trials and "stimulus" in trials:
         trials["layout"] = trials["stimulus"]
     trials, log = conform(trials, TRIALS, source=source, step="trials", first_row=first_row)
     twice = trials.duplicated("trial", keep=False)
     if twice.any():
         row = first_true(twice)
+        again = first_true(trials.duplicated("trial") & (trials.trial == trials.trial[row]))
         raise DataError(
             "a trial id stands twice",
             source=source,
             row=row + first_row,
             expected="one row per trial",
-            found=repr(trials.trial[row]),
+            found=f"{trials.trial[row]!r} in rows {row + first_row} and {again + first_row}",
         )
     _one_per(trials, "layout", "stimulus", "stimuli", source)
     return trials, log
@@ -314,6 +332,8 @@ def check_fixations(
         or the clock starts again within a trial while `index` is not given.
     """
     fixations = fixations.reset_index(drop=True)
+    _require_given(fixations, FIXATIONS, source, "fixations")
+    given = list(map(str, fixations.columns))
     numbered = "index" in fixations
     if not numbered:
         fixations["index"] = 0
@@ -324,7 +344,7 @@ def check_fixations(
             "fixations need a position",
             source=source,
             expected="columns x and y, or word",
-            found=", ".join(map(str, fixations.columns)),
+            found=", ".join(given),
             hint="Name the columns with a column map (dataset.columns)",
         )
     if "duration" in table and (table["duration"].to_numpy() < 0).any():
@@ -333,7 +353,7 @@ def check_fixations(
             "a fixation has a negative duration",
             source=source,
             row=row + first_row,
-            found=table["duration"][row],
+            found=plain(table["duration"][row]),
         )
     codes, _ = factorize_runs(table["trial"], sort=True)
     _one_per(table, "trial", "participant", "participants", source)
@@ -394,27 +414,9 @@ def _onset_order(
 ) -> np.ndarray:
     """Return the sort key of rows by onset within the trial, and log the rows that move."""
     onset = table["onset"].groupby(codes, sort=False).ffill().fillna(-np.inf)
-    by_trial = onset.groupby(codes, sort=False)
-    highest = by_trial.cummax()
-    late = (onset < highest).to_numpy()
+    late = (onset < onset.groupby(codes, sort=False).cummax()).to_numpy()
     if late.any():
-        # a clock that starts again: all that follows lies before all that stood there
-        backwards = onset[::-1]
-        lowest_so_far = by_trial.cummin()
-        highest_left = backwards.groupby(codes[::-1], sort=False).cummax()[::-1]
-        lowest_before = lowest_so_far.groupby(codes, sort=False).shift()
-        again = (highest_left < lowest_before).to_numpy()
-        if again.any():
-            row = int(again.argmax())
-            raise DataError(
-                "the clock starts again within a trial",
-                source=source,
-                row=row + first_row,
-                expected="onsets on one clock",
-                found=f"trial {table.trial[row]!r}: onset {table.onset[row]} after "
-                f"{lowest_before[row]} and later",
-                hint="Give an index column with the order, or split the trial there",
-            )
+        _no_restart(table, codes, source, first_row)
     log.add(
         "fixations",
         "repaired",
@@ -423,3 +425,47 @@ def _onset_order(
         examples=table["trial"][late].unique() if late.any() else (),
     )
     return onset.to_numpy()
+
+
+def _no_restart(table: pd.DataFrame, codes: np.ndarray, source: object, first_row: int) -> None:
+    """Raise where the clock starts again within a trial.
+
+    Each step back of the onsets begins a new run. The clock started again if all runs of the
+    trial have two rows or more, and, of two or three runs, a later one starts at or before the
+    first onset of the trial; of more runs, each later one does and then runs beyond it. Anything
+    else is a matter of row order.
+    """
+    known = np.flatnonzero(table["onset"].notna().to_numpy())
+    known = known[np.argsort(codes[known], kind="stable")]
+    trial, onset = codes[known], table["onset"].to_numpy()[known]
+    new_trial = np.r_[True, trial[1:] != trial[:-1]]
+    begins = np.flatnonzero(new_trial | np.r_[False, onset[1:] < onset[:-1]])
+    ends = np.r_[begins[1:], len(known)]
+    runs = pd.DataFrame(
+        {
+            "trial": trial[begins],
+            "first": new_trial[begins],
+            "long": ends - begins >= 2,
+            "start": onset[begins],
+            "end": onset[ends - 1],
+        }
+    )
+    by_trial = runs.groupby("trial", sort=False)
+    origin = by_trial["start"].transform("first")
+    before = (runs["start"] <= origin) & ~runs["first"]
+    across = runs["first"] | (before & (runs["end"] >= origin))
+    n = by_trial["start"].transform("size")
+    every = across.groupby(runs["trial"]).transform("all")
+    again = before & by_trial["long"].transform("all") & ((n <= 3) | every)
+    if again.any():
+        run = first_true(again)
+        row = int(known[begins[run]])
+        raise DataError(
+            "the clock starts again within a trial",
+            source=source,
+            row=row + first_row,
+            expected="onsets on one clock",
+            found=f"trial {table.trial[row]!r}: onset {runs.start[run]:g} after "
+            f"{onset[begins[run] - 1]:g}, and then forward again: two segments",
+            hint="Give an index column with the order, or split the trial there",
+        )

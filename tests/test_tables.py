@@ -179,13 +179,57 @@ def test_onsets_that_step_back_are_sorted_and_counted(
 
 
 @pytest.mark.parametrize(
-    "onset", [[74701.30, 74701.33, 33.98, 34.00], [100.0, 1.0], [5.0, 9.0, 7.0, 1.0, 2.0]]
+    ("onset", "row"),
+    [
+        ([74701.30, 74701.33, 33.98, 34.00], 4),
+        ([0, 300, 600, 0, 300, 600], 5),  # the two parts overlap
+        ([10, 300, 600, 0, 200], 5),
+        ([0, 300, 600, 0, 900], 5),
+        ([100, 200, 0, 50, 40, 250], 4),
+        ([0, 300, 0, 300, 0, 300], 4),
+        ([5, 300, 200, 800, 0, 300], 6),  # only the last of three runs goes back
+        ([0, 300, 0, 300, 0, 300, 0, 300], 4),
+        ([0, np.nan, 300, 0, np.nan, 300], 5),
+    ],
 )
-def test_a_clock_that_starts_again_is_not_sorted(onset: list[float]) -> None:
-    with pytest.raises(DataError, match="clock starts again"):
-        check_fixations(fixations(onset=onset))
-    table, _ = check_fixations(fixations(onset=onset, index=list(range(len(onset)))))
-    assert table["onset"].tolist() == onset  # a stated order is taken
+def test_a_clock_that_starts_again_is_not_sorted(onset: list[float], row: int) -> None:
+    frame = fixations(onset=onset, x=list(np.arange(len(onset)) * 1.0))
+    with pytest.raises(DataError, match="clock starts again") as caught:
+        check_fixations(frame, first_row=2)
+    assert caught.value.row == row and "trial 't'" in str(caught.value)
+    assert "index" in str(caught.value)
+    table, _ = check_fixations(frame.assign(index=range(len(onset))))
+    np.testing.assert_array_equal(table["onset"], onset)  # a stated order is taken
+
+
+@pytest.mark.parametrize(
+    "onset",
+    [
+        [300, 600, 900, 0],
+        [900, 600, 300, 0],
+        [100, 1],
+        [5, 9, 7, 1, 2],
+        [0, 300, 200, 400],  # the second part starts after the first onset
+        [100, 200, 0, 300, 400, 350],  # the last row is alone
+        [900, 1000, 600, 700, 300, 400, 0, 100],  # pairs from the end
+        [300, 0, 900, 600, 1200],
+    ],
+)
+def test_rows_in_another_order_are_sorted_and_counted(onset: list[float]) -> None:
+    frame = fixations(
+        onset=[*onset, 0, 1], trial=["t"] * len(onset) + ["u"] * 2, x=list(range(len(onset) + 2))
+    )
+    table, log = check_fixations(frame)
+    assert table["onset"].tolist() == [*sorted(onset), 0, 1]
+    late = sum(v < max(onset[: i + 1]) for i, v in enumerate(onset))
+    assert log.count("fixations", "repaired") == late > 0
+
+
+def test_a_restart_is_found_in_interleaved_trials() -> None:
+    frame = fixations(trial=list("abababab"), onset=[0, 0, 9, 9, 20, 0, 30, 9], x=list(range(8)))
+    with pytest.raises(DataError, match="clock starts again") as caught:
+        check_fixations(frame)
+    assert caught.value.row == 5 and "trial 'b'" in str(caught.value)
 
 
 def test_several_trials_are_sorted_apart() -> None:
@@ -287,8 +331,61 @@ def test_trials_are_unique_and_know_their_layout() -> None:
     frame = pd.DataFrame({"participant": ["p", "p"], "trial": [1, 2], "stimulus": ["a", "b"]})
     table, _ = check_trials(frame)
     assert table["layout"].tolist() == ["a", "b"] and table["trial"].tolist() == ["1", "2"]
-    with pytest.raises(DataError, match="stands twice"):
-        check_trials(frame.assign(trial=[1, 1]))
+    with pytest.raises(DataError, match=r"stands twice.*'1' in rows 2 and 3") as caught:
+        check_trials(frame.assign(trial=[1, 1]), first_row=2)
+    assert caught.value.row == 2
+
+
+@pytest.mark.parametrize(
+    ("check", "columns"),
+    [
+        (check_fixations, ["participant", "trial", "stimulus"]),
+        (check_words, ["stimulus", "word", "text"]),
+        (check_trials, ["participant", "trial", "stimulus"]),
+    ],
+)
+def test_messages_name_only_columns_that_were_given(check: Any, columns: list[str]) -> None:
+    for missing in columns:
+        frame = pd.DataFrame({c: ["a"] for c in columns if c != missing})
+        with pytest.raises(DataError, match=f"'{missing}' is missing") as caught:
+            check(frame)
+        assert "index" not in str(caught.value) and "layout" not in str(caught.value)
+    with pytest.raises(DataError, match="need a position") as caught:
+        check_fixations(pd.DataFrame({c: ["a"] for c in ("participant", "trial", "stimulus")}))
+    assert "index" not in str(caught.value)
+
+
+def test_messages_show_plain_numbers() -> None:
+    checks: list[tuple[Any, pd.DataFrame]] = [
+        (check_fixations, fixations(x=[1.0, np.inf])),
+        (check_fixations, fixations(index=[0.0, 0.5])),
+        (check_fixations, fixations(duration=[1.0, -1.0])),
+        (check_fixations, fixations(index=[0, 0])),
+        (check_words, words(index=[1, 1])),
+    ]
+    for check, frame in checks:
+        with pytest.raises(DataError) as caught:
+            check(frame)
+        assert "np." not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "thousands"),
+    [
+        (["1,200"], True),
+        (["1,200", "5", "12,000.5", "1,234,567"], True),
+        (["1,200", "1,5"], False),
+        (["0,125"], False),
+        (["1024,125"], False),
+        (["1,5"], False),
+    ],
+)
+def test_commas_in_numbers_say_what_to_type(values: list[str], thousands: bool) -> None:
+    with pytest.raises(DataError) as caught:
+        as_number(pd.Series(values), "x")
+    assert ("Thousands separators are not supported" in str(caught.value)) == thousands
+    assert "\"dataset.decimal=','\" on the command line" in str(caught.value)
+    assert 'decimal="," in Python' in str(caught.value)
 
 
 # ---------------------------------------------------------------- loss log

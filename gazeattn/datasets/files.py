@@ -92,7 +92,7 @@ def read_table(
     schema
         Columns that we know.
     columns
-        Our name to the file's name, where they differ.
+        Our name to the file's name, where they differ; None leaves a column of our name out.
     step
         What the table is, for messages (``"fixations"``).
     form
@@ -104,31 +104,55 @@ def read_table(
     ------
     DataError
         No such file, not a table, empty, undecodable bytes (with their offset), rows of unequal
-        length, or a column map that names a column that is not there.
+        length, a column map that names a column that is not there, or one column for two numbers.
     UnknownNameError
         The column map has a name that the schema does not know.
     """
-    path, form, log = Path(path).expanduser(), form or Format(), LossLog()
-    renames = {k: str(v) for k, v in (columns or {}).items() if v is not None}
-    for ours in renames:
-        if ours not in schema:
-            raise UnknownNameError(f"column of the {step} table:", str(ours), schema)
+    path, form = Path(path).expanduser(), form or Format()
     data = _unpacked(path, file_bytes(path) if data is None else data)
     if data[:4] == b"PAR1":
-        frame = _parquet(path, data)
-        frame.columns = [str(c) for c in frame.columns]
-        _check_names(list(frame.columns), path)
-        sources = _sources(list(frame.columns), renames, schema, path, step)
-    else:
-        text = _Text(path, data, form)
-        _check_names(text.names, path)
-        sources = _sources(text.names, renames, schema, path, step)
-        numeric = {s for o, s in sources.items() if schema[o].kind in ("float", "int")}
-        frame = text.frame(numeric)
+        return name_columns(
+            _parquet(path, data), schema, columns, step=step, source=path, first_row=FIRST_ROW
+        )
+    text = _Text(path, data, form)
+    _check_names(text.names, path)
+    sources = _sources(text.names, columns or {}, schema, path, step)
+    if not sources and len(text.names) == 1:
+        words = text.names[0].split()
+        if len(words) > 1 and set(words) & {*schema, *map(str, (columns or {}).values())}:
+            raise DataError(
+                "the header is one cell",
+                source=path,
+                expected=f"cells separated by {text.separator!r}",
+                found=repr(text.names[0][:80]),
+                hint="For cells separated by blanks say separator=space "
+                "(dataset.separator=space on the command line)",
+            )
+    numeric = {s for o, s in sources.items() if schema[o].kind in ("float", "int")}
+    frame = text.frame(numeric)
+    return name_columns(frame, schema, columns, step=step, source=path, first_row=FIRST_ROW)
+
+
+def name_columns(
+    frame: pd.DataFrame,
+    schema: Mapping[str, Column],
+    columns: Mapping[str, str] | None = None,
+    *,
+    step: str,
+    source: object,
+    first_row: int = 0,
+) -> tuple[pd.DataFrame, LossLog]:
+    """Give the columns of a table our names, and take out what is empty; see `read_table`."""
+    log = LossLog()
+    frame = frame.reset_index(drop=True)
+    frame.columns = pd.Index([str(c) for c in frame.columns])
+    _check_names(list(frame.columns), source)
+    sources = _sources(list(frame.columns), columns or {}, schema, source, step)
     if not len(frame):
-        raise DataError(f"the {step} table has a header but no rows", source=path)
-    frame = _rename(frame, sources, log, step)
-    return _clean(frame, schema, log, step, path), log
+        raise DataError(f"the {step} table has a header but no rows", source=source)
+    unused = {k for k, v in (columns or {}).items() if v is None}
+    frame = _rename(frame, sources, unused, log, step)
+    return _clean(frame, schema, log, step, source, first_row), log
 
 
 def file_bytes(path: Path) -> bytes:
@@ -141,7 +165,8 @@ def file_bytes(path: Path) -> bytes:
     """
     if not path.is_file():
         folder = path.parent
-        near = suggest(path.name, [p.name for p in folder.iterdir()]) if folder.is_dir() else []
+        there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
+        near = [] if path.is_dir() else suggest(path.name, there)
         raise DataError(
             "is a folder, not a file" if path.is_dir() else "no such file",
             source=path,
@@ -340,7 +365,7 @@ def sniff_separator(header: str, name: str) -> str:
     return max(counts, key=lambda s: counts[s])
 
 
-def _check_names(names: list[str], path: Path) -> None:
+def _check_names(names: list[str], path: object) -> None:
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         raise DataError(
@@ -352,12 +377,16 @@ def _check_names(names: list[str], path: Path) -> None:
 
 def _sources(
     names: list[str],
-    renames: Mapping[str, str],
+    columns: Mapping[str, str],
     schema: Mapping[str, Column],
-    path: Path,
+    path: object,
     step: str,
 ) -> dict[str, str]:
     """Return our name to the file's name for every column of the schema that is there."""
+    for ours in columns:
+        if ours not in schema:
+            raise UnknownNameError(f"column of the {step} table:", str(ours), schema)
+    renames = {k: str(v) for k, v in columns.items() if v is not None}
     for ours, theirs in renames.items():
         if theirs not in names:
             near = suggest(str(theirs), names)
@@ -368,13 +397,25 @@ def _sources(
                 found=", ".join(names),
                 hint=f"Did you mean {' or '.join(map(repr, near))}?" if near else None,
             )
-    own = {n: n for n in names if n in schema and n not in renames}
-    both = {**own, **{o: str(t) for o, t in renames.items()}}
+    own = {n: n for n in names if n in schema and n not in columns}
+    both = {**own, **renames}
+    numbers: dict[str, str] = {}
+    for ours, theirs in both.items():
+        if schema[ours].kind in ("float", "int"):
+            other = numbers.setdefault(theirs, ours)
+            if other != ours:
+                raise DataError(
+                    f"column {theirs!r} is taken for both {other!r} and {ours!r}",
+                    source=path,
+                    expected="a column of its own for each number",
+                    found=", ".join(names),
+                    hint=f"Correct the column map (dataset.columns.{step})",
+                )
     return {name: both[name] for name in schema if name in both}
 
 
 def _rename(
-    frame: pd.DataFrame, sources: Mapping[str, str], log: LossLog, step: str
+    frame: pd.DataFrame, sources: Mapping[str, str], unused: set[str], log: LossLog, step: str
 ) -> pd.DataFrame:
     """Put our columns first; a column whose name we took for another one gets ``_original``."""
     used = set(sources.values())
@@ -382,7 +423,7 @@ def _rename(
     for name in frame.columns:
         if name in used and (name not in out or sources.get(name) == name):
             continue
-        if name in out:
+        if name in out or name in unused:
             log.add(
                 step, "note", f"column {name!r} of the file is called {name}_original", 1, "columns"
             )
@@ -410,7 +451,12 @@ def _blank_rows(frame: pd.DataFrame) -> np.ndarray:
 
 
 def _clean(
-    frame: pd.DataFrame, schema: Mapping[str, Column], log: LossLog, step: str, path: Path
+    frame: pd.DataFrame,
+    schema: Mapping[str, Column],
+    log: LossLog,
+    step: str,
+    path: object,
+    first_row: int,
 ) -> pd.DataFrame:
     blank = _blank_rows(frame)
     if len(blank):
@@ -436,7 +482,7 @@ def _clean(
             raise DataError(
                 f"a line break inside column {name!r}",
                 source=path,
-                row=row + FIRST_ROW,
+                row=row + first_row,
                 found=repr(values.iloc[row][:60]),
                 hint="A lone quote may have joined two lines: quote=null turns quoting off",
             )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pandas as pd
 
+from gazeattn.columns import plain
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
 from gazeattn.runs import factorize_runs, runs_of
@@ -104,8 +105,8 @@ def match_trials(
         raise DataError(
             f"0 of {len(f)} rows valid: no fixation belongs to a trial of {names['trials']}",
             source=names["fixations"],
-            expected=f"trials such as {t['trial'].iloc[0]!r}",
-            found=f"trials such as {f['trial'].iloc[0]!r}",
+            expected=f"trials such as {plain(t['trial'].iloc[0])}",
+            found=f"trials such as {plain(f['trial'].iloc[0])}",
         )
     if not known.all():
         lost.add(
@@ -126,8 +127,8 @@ def match_trials(
                 raise DataError(
                     f"fixations and trials name different {column}s for one trial",
                     source=names["fixations"],
-                    expected=f"{other.iloc[row]!r} as in {names['trials']}",
-                    found=f"{f[column].iloc[row]!r} in trial {f['trial'].iloc[row]!r}; "
+                    expected=f"{plain(other.iloc[row])} as in {names['trials']}",
+                    found=f"{plain(f[column].iloc[row])} in trial {plain(f['trial'].iloc[row])}; "
                     f"{f.loc[differs, 'trial'].nunique()} such trials",
                 )
         elif column in f and column not in t:
@@ -179,7 +180,7 @@ def trial_layouts(t: pd.DataFrame, w: pd.DataFrame, names: Mapping[str, str]) ->
                     "a stimulus has several layouts, and the trials do not say which was shown",
                     source=names.get("trials", names["fixations"]),
                     expected="a column layout",
-                    found=f"stimulus {per_text.loc[several, 'stimulus'].iloc[0]!r}",
+                    found=f"stimulus {plain(per_text.loc[several, 'stimulus'].iloc[0])}",
                 )
             by_text = per_text.set_index("stimulus")["layout"]
             t["layout"] = t["stimulus"].map(by_text).fillna(t["stimulus"])
@@ -205,8 +206,8 @@ def with_words(
         raise DataError(
             f"0 of {len(f)} rows valid: no fixated stimulus has words in {names['words']}",
             source=names["fixations"],
-            expected=f"a stimulus such as {w['layout'].iloc[0]!r}",
-            found=f"stimuli such as {wordless['layout'].iloc[0]!r}",
+            expected=f"a stimulus such as {plain(w['layout'].iloc[0])}",
+            found=f"stimuli such as {plain(wordless['layout'].iloc[0])}",
             hint="Ids are compared as text: '007' is not '7'",
         )
     lost.add(

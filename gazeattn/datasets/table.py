@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gazeattn.columns import Column, as_number
+from gazeattn.columns import Column, as_number, as_text, plain
 from gazeattn.datasets.base import GazeDataset
-from gazeattn.datasets.files import FIRST_ROW, Format, file_bytes, read_table
+from gazeattn.datasets.doubts import compare_places, near_columns, no_row_twice, note_repeats
+from gazeattn.datasets.files import FIRST_ROW, Format, file_bytes, name_columns, read_table
 from gazeattn.datasets.joining import (
     TRIAL_COLUMNS,
     is_in,
@@ -65,10 +66,10 @@ PathLike = str | os.PathLike[str]
 def table(
     root: PathLike | None = None,
     *,
-    fixations: PathLike | None = None,
-    words: PathLike | None = None,
-    trials: PathLike | None = None,
-    texts: PathLike | None = None,
+    fixations: PathLike | pd.DataFrame | None = None,
+    words: PathLike | pd.DataFrame | None = None,
+    trials: PathLike | pd.DataFrame | None = None,
+    texts: PathLike | pd.DataFrame | None = None,
     columns: Mapping[str, Mapping[str, str] | None] | None = None,
     label: str = "my data",
     encoding: str | None = None,
@@ -88,13 +89,14 @@ def table(
         Folder that relative paths start from; default: the working folder.
     fixations, words
         Files with the columns of `gazeattn.tables.FIXATIONS` and `WORDS`. Words belong to a
-        ``stimulus``, to a ``trial`` or to a ``layout``, whichever column is there.
+        ``stimulus``, to a ``trial`` or to a ``layout``, whichever column is there. Each table may
+        also be a DataFrame; messages then count its rows from 0.
     trials
         Optional file, see `gazeattn.tables.TRIALS`; default: the trials of the fixations.
     texts
         Optional file with ``stimulus`` and ``text``, to check the words against.
     columns
-        For each file, our column name to the file's name.
+        For each file, our column name to the file's name; None leaves a column out.
     label
         Name of the data set in results.
     encoding, separator, decimal, quote
@@ -123,53 +125,87 @@ def table(
             hint="gazeattn compare dataset=table dataset.fixations=F.csv dataset.words=W.csv",
         )
     if screen is not None and (len(screen) != 2 or min(screen) <= 0):
-        raise DataError("screen must be width and height in pixels", found=screen)
+        raise DataError(
+            "screen must be width and height in pixels", found=", ".join(map(plain, screen))
+        )
     maps = _maps(columns)
     form = Format(encoding, separator, decimal, quote)
-    paths = {
-        step: _path(path, root)
-        for step, path in (
+    given = {
+        step: value
+        for step, value in (
             ("fixations", fixations),
             ("words", words),
             ("trials", trials),
             ("texts", texts),
         )
-        if path is not None
+        if value is not None
     }
-    names = {step: path.name for step, path in paths.items()}
+    names, first_row = {}, {}
     lost, frames, digests = LossLog(), {}, {}
     pool = ThreadPoolExecutor(1)  # files are hashed while their tables are checked
-    for step, path in paths.items():
-        data = file_bytes(path)
-        frames[step], log = read_table(
-            path, SCHEMAS[step], maps.get(step), step=step, form=form, data=data
-        )
+    for step, value in given.items():
+        if isinstance(value, pd.DataFrame):
+            names[step], first_row[step] = f"{step} table", 0
+            frames[step], log = name_columns(
+                value, SCHEMAS[step], maps.get(step), step=step, source=names[step]
+            )
+            data = value.to_csv(index=False).encode("utf-8", "surrogatepass")
+        else:
+            path = _path(value, root, step)
+            names[step], first_row[step] = path.name, FIRST_ROW
+            data = file_bytes(path)
+            frames[step], log = read_table(
+                path, SCHEMAS[step], maps.get(step), step=step, form=form, data=data
+            )
         digests[names[step]] = pool.submit(sha256, data)
         lost.extend(log)
+        _ids_as_text(frames[step])
     pool.shutdown(wait=False)
 
-    f = _to_milliseconds(frames["fixations"], maps.get("fixations", {}), duration_unit, names, lost)
+    f = _to_milliseconds(
+        frames["fixations"],
+        maps.get("fixations", {}),
+        duration_unit,
+        names,
+        lost,
+        first_row["fixations"],
+    )
     f, t = unique_trials(f, frames, lost, names)
     require_columns(
-        f.head(0).assign(index=0), FIXATIONS, source=names["fixations"], step="fixations"
+        f.head(0).drop(columns="trial_label", errors="ignore"),
+        {k: v for k, v in FIXATIONS.items() if k != "index"},
+        source=names["fixations"],
+        step="fixations",
     )
+    for step, frame in (("fixations", f), ("words", frames["words"]), ("trials", t)):
+        if frame is not None:
+            near_columns(
+                frame, SCHEMAS[step], maps.get(step, {}), lost, source=names[step], step=step
+            )
     t, f = match_trials(f, t, lost, names)
     w = key_words(frames["words"], f, t, names)
-    w, log = check_words(w, source=names["words"], first_row=FIRST_ROW)
+    w, log = check_words(w, source=names["words"], first_row=first_row["words"])
     lost.extend(log)
     if "line" not in w and set(SIDES) <= set(w):
         w["line"] = lines_of(w)
     t = trial_layouts(t, w, names)
-    t, log = check_trials(t, source=names.get("trials", names["fixations"]))
+    t, log = check_trials(
+        t, source=names.get("trials", names["fixations"]), first_row=first_row.get("trials", 0)
+    )
     lost.extend(log)
     f = with_words(f, t, w, lost, names)
+    no_row_twice(f, source=names["fixations"], first_row=first_row["fixations"])
+    in_file_order = "index" not in f
     f, log = check_fixations(
         f.drop(columns=list(TRIAL_COLUMNS), errors="ignore"),
         source=names["fixations"],
-        first_row=FIRST_ROW,
+        first_row=first_row["fixations"],
     )
     lost.extend(log)
-    f = _check_positions(f, w, t, lost, names)
+    if in_file_order:
+        note_repeats(f, lost)
+    f = _check_positions(f, w, t, lost, names, list(map(str, frames["words"])))
+    compare_places(f, w, t, lost, source=names["fixations"])
     _doubts(f, w, screen, lost)
 
     t = t.sort_values("trial", kind="stable").reset_index(drop=True)
@@ -210,7 +246,20 @@ def _maps(
     return {str(k): {str(a): b for a, b in (v or {}).items()} for k, v in (columns or {}).items()}
 
 
-def _path(path: PathLike, root: PathLike | None) -> Path:
+def _ids_as_text(frame: pd.DataFrame) -> None:
+    """Make the ids of a typed table text, so that 1 and 1.0 of two tables are one id."""
+    for name in ("participant", "trial", "stimulus", "layout", "word"):
+        if name in frame and not isinstance(frame[name].dtype, pd.StringDtype):
+            frame[name] = as_text(frame[name])
+
+
+def _path(path: PathLike, root: PathLike | None, step: str) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise DataError(
+            f"{step} must be a file or a table",
+            expected="a path or a DataFrame",
+            found=type(path).__name__,
+        )
     path = Path(path).expanduser()
     below = Path(root).expanduser() / path if root is not None else path
     return path if path.exists() or not below.exists() else below
@@ -222,6 +271,7 @@ def _to_milliseconds(
     unit: str | None,
     names: Mapping[str, str],
     lost: LossLog,
+    first_row: int,
 ) -> pd.DataFrame:
     """Turn onset and duration into milliseconds by the stated unit or that of the header."""
     if unit is not None and unit not in MILLISECONDS:
@@ -242,7 +292,7 @@ def _to_milliseconds(
                 found=f"duration_unit={unit!r}",
             )
         factor = MILLISECONDS[in_header or unit or "ms"]
-        values = as_number(f[column], header, names["fixations"], FIRST_ROW)
+        values = as_number(f[column], header, names["fixations"], first_row)
         f[column] = values if factor == 1 else values * factor
         if column == "duration" and values.notna().any():
             if 2 * int(f[column].between(10, 5000).sum()) > len(f):
@@ -260,7 +310,12 @@ def _to_milliseconds(
 
 
 def _check_positions(
-    f: pd.DataFrame, w: pd.DataFrame, t: pd.DataFrame, lost: LossLog, names: Mapping[str, str]
+    f: pd.DataFrame,
+    w: pd.DataFrame,
+    t: pd.DataFrame,
+    lost: LossLog,
+    names: Mapping[str, str],
+    columns_of_words: Sequence[str],
 ) -> pd.DataFrame:
     has_boxes = set(SIDES) <= set(w) and bool(w["left"].notna().any())
     has_xy = {"x", "y"} <= set(f)
@@ -269,7 +324,7 @@ def _check_positions(
             "fixations have x and y, but the words have no boxes",
             source=names["words"],
             expected=f"columns {', '.join(SIDES)} in pixels, or a column word in the fixations",
-            found=", ".join(w.columns),
+            found=", ".join(columns_of_words),
         )
     if "word" in f:
         f = known_words(f, w, t, lost, names)

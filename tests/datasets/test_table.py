@@ -133,7 +133,7 @@ def test_some_invalid_rows_stay_and_are_counted(load_table: Load) -> None:
     )
     assert len(dataset.fixations) == 2
     assert reasons(dataset, "dropped") == {"empty rows": 1}
-    assert dataset.lost.count("fixations", "undefined") == 1
+    assert dataset.lost.count("fixations", "undefined") == 1 + 2  # and no duration
 
 
 @pytest.mark.parametrize("value", ["1,5", "five", "inf", "12px"])
@@ -307,7 +307,8 @@ def test_a_stimulus_without_words_is_counted(load_table: Load) -> None:
 
 def test_words_that_nobody_read_are_noted(load_table: Load) -> None:
     words = BARE_WORDS + "B,0,x\n"
-    dataset = load_table(fixations="participant,trial,stimulus,word\nP,t1,A,0\n", words=words)
+    fixations = "participant,trial,stimulus,word,duration\nP,t1,A,0,200\n"
+    dataset = load_table(fixations=fixations, words=words)
     assert reasons(dataset) == {"layouts that no trial shows": 1}
 
 
@@ -335,7 +336,7 @@ def test_impossible_files(load_table: Load, options: dict[str, str], message: st
 
 def test_texts_are_compared_word_by_word(load_table: Load) -> None:
     words = 'stimulus,word,text\nA,0,paid\nA,1,"$__NBWS__1,750.00"\nA,2,for\nA,3,it\n'
-    fixations = "participant,trial,stimulus,word\nP,t,A,0\n"
+    fixations = "participant,trial,stimulus,word,duration\nP,t,A,0,200\n"
     texts = 'stimulus,text\nA,"paid $1,750 for it"\n'
     dataset = load_table(fixations=fixations, words=words, texts=texts)
     check = dataset.reports["text_check"]
