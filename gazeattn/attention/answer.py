@@ -132,23 +132,30 @@ def _first_sentence(
     if correlation and sign * lead["value"] < 0:
         verb = "does not agree with" if against else "runs against"
         against = "" if pd.isna(p) or p < LEVEL else ", which is within chance"
+    closer = " (lower is closer)" if orientation(metric, "") < 0 else ""
     whose = "averaged over readers" if settings["level"] == "mean" else "of single readers"
     text = (
         f"on {_texts(int(lead['n_texts']))} the attention of {name} (method {lead['method']}) "
-        f"{verb} {what} {whose} at {word} {_interval(lead)}{against}"
+        f"{verb} {what} {whose} at {word} {_interval(lead)}{closer}{against}"
     )
     if best["method"] != lead["method"]:
         text += f", and the best of its {n_models} methods ({best['method']}) at {_interval(best)}"
-    if pd.notna(lead["ceiling"]):
-        text += f"; readers agree with each other at {_number(lead['ceiling'])}"
-    else:
+    if pd.isna(lead["ceiling"]):
         text += "; the agreement between readers is not known"
+    elif correlation and lead["ceiling"] <= 0:
+        text += f"; readers do not agree with each other ({_number(lead['ceiling'])})"
+    else:
+        text += f"; readers agree with each other at {_number(lead['ceiling'])}"
     base = rows[(rows["kind"] == "baseline") & rows["value"].notna()]
     base = base[~base["method"].isin(_TRIVIAL)]
     if len(base):
         top = base.iloc[int(np.argmax(sign * base["value"].to_numpy(dtype=float)))]
         label = BASELINE_WORDS.get(top["method"], f"the baseline {top['method']}")
-        text += f", and {label} reaches {_number(top['value'])}"
+        at = _number(top["value"])
+        if correlation and sign * top["value"] <= 0:
+            text += f", and no baseline agrees with them (the best, {label}, is at {at})"
+        else:
+            text += f", and {label} {'is at' if sign < 0 else 'reaches'} {at}"
     return text + "."
 
 
@@ -156,8 +163,13 @@ def _by_reader(
     summary: pd.DataFrame, metric: str, measure: str, lead: pd.Series, level: str
 ) -> str:
     row = _row(_aggregate(summary, metric, measure, "reader"), lead["method"])
-    if row is None or pd.isna(row["relative"]):
+    if row is None or pd.isna(row["value"]) or pd.isna(row["ceiling"]):
         return ""
+    if pd.isna(row["relative"]) or row["value"] <= 0:
+        # a share of next to nothing, or a negative one, says nothing
+        if level == "reader":
+            return ""
+        return f"Reader by reader, {lead['method']} is at {_number(row['value'])}."
     share = f"{100 * float(row['relative']):.0f} %"
     if level == "reader":
         return f"{lead['method']} reaches {share} of the agreement between readers."

@@ -47,6 +47,7 @@ def check_arguments(
     controls: Sequence[str] = CONTROLS,
     level: str = "reader",
     average: str = "mean",
+    topk: int | float = 0.2,
 ) -> None:
     """Raise at the first name that nothing is known under, before any work is done.
 
@@ -55,7 +56,7 @@ def check_arguments(
     UnknownNameError
         With the nearest known names.
     DataError
-        No measure or no metric is asked for.
+        No measure or no metric is asked for, or `topk` is neither a share nor a whole number.
     """
     known_methods = [*registry.attention_methods.names(), "surprisal"]
     known_baselines = registry.baselines.names()
@@ -76,5 +77,11 @@ def check_arguments(
     for what, given in (("measure", measures), ("metric", metrics)):
         if len(tuple(given)) == 0:
             raise DataError(f"no {what} is asked for", expected="at least one name")
+    if not topk > 0 or (topk >= 1 and topk % 1 != 0):
+        raise DataError(
+            "topk is neither a share nor a number of words",
+            expected="a share above 0 and below 1, or a whole number of words",
+            found=topk,
+        )
     if PARTIAL in (*metrics, *head_metrics) and not controls:
         raise DataError(f"{PARTIAL!r} needs controls", expected="names of baselines")

@@ -20,6 +20,10 @@ from gazeattn.metrics.statistics import (
     relative,
     tail_probability,
 )
+from gazeattn.tables import LossLog
+
+CLEAR_CEILING = 0.05
+"""Agreement between readers from which on a value is given as a share of it; less is noise."""
 
 NEAR_ONE = 1 - 1e-12
 """On Fisher's z scale a permuted correlation of exactly 1 enters as this, since z is infinite."""
@@ -198,7 +202,8 @@ class Average:
         part = np.full(n, np.nan)
         # a mean over readers is less noisy than the single readers of the ceiling: no common scale
         if self.metric.is_correlation and self.level == "reader":
-            part = np.asarray(relative(value, lower), dtype=float)
+            clear = np.where(lower >= CLEAR_CEILING, lower, np.nan)
+            part = np.asarray(relative(value, clear), dtype=float)
         columns: dict[str, Any] = {
             "dataset": dataset,
             "measure": self.measure,
@@ -287,6 +292,23 @@ class Average:
                 column[i] = means[key]
             out.append(column)
         return out[0], out[1]
+
+
+def log_undefined(frame: pd.DataFrame, lost: LossLog) -> None:
+    """Record the undefined values of an alignment table, one line for each method and reason."""
+    undefined = frame[frame["value"].isna() & frame["layer"].isna()]
+    # a k that is too large is one mistake, however many texts and methods it meets
+    deep = undefined["reason"].str.extract(r"^(k = \d+ is more than the )\d+ units", expand=False)
+    for start, rows in undefined.groupby(deep, sort=True):
+        reason = f"{start}words scored on both sides"
+        lost.add("agreement", "undefined", reason, len(rows), "values", rows["trial"].unique())
+    other = undefined[deep.isna()]
+    for (name, why), rows in other.groupby(["method", "reason"], sort=True):
+        lost.add("agreement", "undefined", f"{name}: {why}", len(rows), "values", rows["trial"])
+    parts = frame["value"].isna() & frame["layer"].notna()
+    lost.add(
+        "agreement", "undefined", "layers and heads without a value", int(parts.sum()), "values"
+    )
 
 
 def _number(values: np.ndarray) -> pd.Series:

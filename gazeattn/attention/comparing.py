@@ -21,7 +21,7 @@ from gazeattn.attention.arguments import (
     METRICS,
     check_arguments,
 )
-from gazeattn.attention.collect import AlignmentRows, Average, families
+from gazeattn.attention.collect import AlignmentRows, Average, families, log_undefined
 from gazeattn.attention.comparison import Comparison
 from gazeattn.attention.conventions import conventions, notes
 from gazeattn.attention.human import MEASURE_NOTES, human_profiles
@@ -137,9 +137,8 @@ def compare(
         controls=controls,
         level=level,
         average=average,
+        topk=topk,
     )
-    if not topk > 0:
-        raise DataError("topk must be above 0", expected="a share or a number", found=topk)
     if missing not in ("keep", "zero"):
         raise UnknownNameError("rule for missing values", missing, ("keep", "zero"))
     all_metrics = list(dict.fromkeys([*metrics, *([PARTIAL] if controls else [])]))
@@ -275,19 +274,22 @@ class _Run:
         return texts
 
     def _log_human(self, measure: str, profiles: Sequence[AttentionProfile]) -> None:
+        add = self.lost.add
+        read = [p for p in profiles if "reason" not in p.lost]
         for p in profiles:
             if "reason" in p.lost:
                 reason = f"{measure}: {p.lost['reason']}"
-                self.lost.add("human profiles", "undefined", reason, 1, "trials", [p.how["trial"]])
-            else:
-                rule = "counted as 0" if p.how["missing"] == "zero" else "left missing"
-                self.lost.add(
-                    "human profiles",
-                    "note",
-                    f"{measure}: words without a value, {rule}",
-                    p.lost["words_without_value"],
-                    "words",
-                )
+                add("human profiles", "undefined", reason, 1, "trials", [p.how["trial"]])
+        for rule, missing in (("counted as 0", "zero"), ("left missing", "keep")):
+            under = [p for p in read if p.how["missing"] == missing]
+            total = sum(len(p.units) for p in under)
+            add(
+                "human profiles",
+                "note",
+                f"{measure}: words without a value, {rule}",
+                sum(p.lost["words_without_value"] for p in under),
+                f"reader x word values (of {total:,})",
+            )
 
     # -- model side --------------------------------------------------------------------------------
 
@@ -358,7 +360,7 @@ class _Run:
                         )
         self.progress("agreement and permutation tests", len(texts), len(texts))
         frame = table.frame()
-        self._log_undefined(frame)
+        log_undefined(frame, self.lost)
         return frame, list(averages.values())
 
     def _score_text(
@@ -430,17 +432,6 @@ class _Run:
                 )
             reader = participant or "\x1f".join(sorted(set(text.participants)))
             averages[key].add(scores, reader, text.units.key, bounds[:2])
-
-    def _log_undefined(self, frame: pd.DataFrame) -> None:
-        undefined = frame[frame["value"].isna() & frame["layer"].isna()]
-        for (method, reason), rows in undefined.groupby(["method", "reason"], sort=True):
-            self.lost.add(
-                "agreement", "undefined", f"{method}: {reason}", len(rows), "values", rows["trial"]
-            )
-        parts = frame["value"].isna() & frame["layer"].notna()
-        self.lost.add(
-            "agreement", "undefined", "layers and heads without a value", int(parts.sum()), "values"
-        )
 
     def _summary(self, averages: Sequence[Average]) -> pd.DataFrame:
         s = self.settings

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gazeattn.attention.align import Text
+from gazeattn.attention.collect import CLEAR_CEILING
 from gazeattn.attention.scores import make_metric
 
 
@@ -47,11 +48,13 @@ def conventions(
     out["missing words"] = "a word without a score on either side is left out of that pair, counted"
     out["ceiling"] = (
         "lower: agreement of each reader with the mean of the other readers; upper: with the mean "
-        "of all, missing with two readers. Same metric, same text"
+        "of all, missing with two readers. Same metric, same text. A reader with several trials of "
+        "a text counts once"
     )
     out["relative"] = (
         "value / lower ceiling, both correlations, at level reader only; at level mean it would "
-        "flatter the method, since a mean over readers is less noisy than one reader"
+        "flatter the method, since a mean over readers is less noisy than one reader. Missing "
+        f"where the ceiling is below {CLEAR_CEILING}: a share of next to nothing is noise"
     )
     out["p"] = (
         f"two-sided, {s['n_permutations']} permutations of the words within the text, the same "
@@ -70,6 +73,11 @@ def conventions(
         if s["n_bootstrap"]
         else "no intervals"
     )
+    out["p and interval"] = (
+        "two questions that can have different answers. p permutes words within these texts: is "
+        "there any association in these texts? The interval draws other texts (and readers, at "
+        "level reader): would it hold for others?"
+    )
     out["average"] = (
         "correlations are averaged on Fisher's z scale, other metrics plainly"
         if s["average"] == "fisher_z"
@@ -81,11 +89,31 @@ def conventions(
     return out
 
 
+_OF_ONE_TEXT = (
+    "characters_dropped",
+    "context_tokens",
+    "gap_tokens",
+    "recomputed_layers",
+    "specials_respelt",
+    "surrogates_replaced",
+    "target_value",
+    "text_tokens",
+    "tokens_across_words",
+    "unknown_tokens",
+    "windows",
+    "words_not_visible",
+)
+"""What a profile's ``how`` says about its own text: no rule of the comparison."""
+
+
 def _listed(how: Mapping[str, Any]) -> str:
     parts = [
         f"{k}: {v}"
         for k, v in how.items()
-        if isinstance(v, str | int | float | bool) and v != "" and k != "model"
+        if isinstance(v, str | int | float | bool)
+        and v != ""
+        and k != "model"
+        and k not in _OF_ONE_TEXT
     ]
     return "; ".join(parts)
 
@@ -119,6 +147,8 @@ def notes(
         without = sum(len(t.trials) for t in texts if not t.question)
         if without:
             out.append(f"{without} trials have no question: the text stands alone there")
+    if "random" in settings["baselines"]:
+        out.append("random is one random draw per text: it can stray from 0 by chance")
     if "uniform" in settings["baselines"]:
         out.append("uniform is constant: correlations and top-k metrics with it are undefined")
     return out

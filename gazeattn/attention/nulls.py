@@ -17,6 +17,11 @@ from scipy.stats import rankdata
 
 from gazeattn.attention.baselines import content_seed
 from gazeattn.metrics.agreement import batched
+from gazeattn.metrics.inversions import LONG, kendall_scores, tied_pairs, two_level_scores
+from gazeattn.metrics.products import product
+
+PAIRS_AT_ONCE = 512
+"""Pairs of words in one matrix product of Kendall's score."""
 
 
 class Orders:
@@ -87,8 +92,9 @@ def null_draws(
     ----------
     metric
         A registered agreement metric. Correlations, cosine and the top-k metrics are matrix
-        products here, Kendall's tau is counted word by word for all orders at once; any other
-        metric is computed by `gazeattn.metrics.agreement.batched` on the permuted profiles.
+        products here, and so is Kendall's tau of all pairs of words; in long texts its inversions
+        are counted instead (the same number). Any other metric is computed by
+        `gazeattn.metrics.agreement.batched` on the permuted profiles.
     rows : ndarray, shape (n_rows, n_words)
         Without NaN.
     human : ndarray, shape (n_words,)
@@ -141,11 +147,11 @@ def partial_draws(
     basis = u[:, size > size[0] * n * np.finfo(np.float64).eps]
     left = _unit(_without(ranks, basis))
     right = _unit(_without(_without(rankdata(human)[None, :], basis)[0][orders], basis))
-    return left @ right.T
+    return product(left, right.T)
 
 
 def _without(values: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    return values - (values @ basis) @ basis.T
+    return values - product(product(values, basis), basis.T)
 
 
 def _centred(values: np.ndarray) -> np.ndarray:
@@ -160,31 +166,48 @@ def _unit(values: np.ndarray) -> np.ndarray:
 
 
 def _pearson(rows: np.ndarray, human: np.ndarray, orders: np.ndarray, _: Any) -> np.ndarray:
-    return _unit(_centred(rows)) @ _unit(_centred(human[None, :]))[0][orders].T
+    return product(_unit(_centred(rows)), _unit(_centred(human[None, :]))[0][orders].T)
 
 
 def _cosine(rows: np.ndarray, human: np.ndarray, orders: np.ndarray, _: Any) -> np.ndarray:
-    return _unit(rows) @ _unit(human[None, :])[0][orders].T
+    return product(_unit(rows), _unit(human[None, :])[0][orders].T)
 
 
 def _kendall(ranks: np.ndarray, human: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    # doubled average ranks are whole numbers: differences cut to [-1, 1] are their signs
-    ra, rb = (2 * ranks).astype(np.float32), (2 * human).astype(np.float32)
-    permuted = np.ascontiguousarray(rb[orders].T)
-    n, n_orders = permuted.shape
-    score = np.zeros((len(ra), n_orders))
-    untied_a, untied_b = np.zeros(len(ra)), 0
-    buffer = np.empty((max(n - 1, 0), n_orders), dtype=np.float32)
-    for i in range(n - 1):
-        signs_b = buffer[: n - 1 - i]
-        np.subtract(permuted[i], permuted[i + 1 :], out=signs_b)
-        np.clip(signs_b, -1, 1, out=signs_b)
-        signs_a = np.clip(ra[:, i : i + 1] - ra[:, i + 1 :], -1, 1)
-        score += signs_a @ signs_b
-        untied_a += np.count_nonzero(signs_a, axis=1)
-        untied_b += int(np.count_nonzero(rb[i + 1 :] != rb[i]))
+    n, n_orders = len(human), len(orders)
+    pairs = n * (n - 1) // 2
+    untied_a = pairs - tied_pairs(ranks)
+    untied_b = pairs - tied_pairs(human[None, :])[0]
+    score = two_level_scores(ranks, human[orders]) if untied_b else None
+    if score is None:
+        long = n > LONG and n_orders > 0
+        score = (kendall_scores if long else _all_pairs)(ranks, human[orders])
     with np.errstate(invalid="ignore", divide="ignore"):
-        return score / np.sqrt(untied_a * untied_b)[:, None]
+        return score / np.sqrt((untied_a * untied_b).astype(np.float64))[:, None]
+
+
+def _all_pairs(ranks: np.ndarray, permuted: np.ndarray) -> np.ndarray:
+    """Return concordant minus discordant pairs of each row with each order."""
+    # doubled average ranks are whole numbers: differences cut to [-1, 1] are their signs
+    ra = (2 * ranks).astype(np.float32)
+    rb = np.ascontiguousarray((2 * permuted).astype(np.float32).T)
+    n, n_orders = rb.shape
+    score = np.zeros((len(ra), n_orders))
+    signs_b = np.empty((max(PAIRS_AT_ONCE, n), n_orders), dtype=np.float32)
+    signs_a = np.empty((len(ra), len(signs_b)), dtype=np.float32)
+    at = 0
+    for i in range(n - 1):
+        # several words in one product: many small ones wait for each other on several cores
+        to = at + n - 1 - i
+        np.subtract(rb[i], rb[i + 1 :], out=signs_b[at:to])
+        np.subtract(ra[:, i : i + 1], ra[:, i + 1 :], out=signs_a[:, at:to])
+        at = to
+        if i == n - 2 or at + n - 2 - i > len(signs_b):
+            np.clip(signs_b[:at], -1, 1, out=signs_b[:at])
+            np.clip(signs_a[:, :at], -1, 1, out=signs_a[:, :at])
+            score += product(signs_a[:, :at], signs_b[:at])
+            at = 0
+    return score
 
 
 def _in_top(values: np.ndarray, k: int) -> np.ndarray:
@@ -212,7 +235,7 @@ def _topk_overlap(
         permuted = _in_top(human[None, :], k)[0][orders]
     else:
         permuted = _in_top(human[orders], k)
-    return _in_top(rows, k) @ permuted.T / k
+    return product(_in_top(rows, k), permuted.T) / k
 
 
 def _kappa_topk(

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from gazeattn.attention.align import ModelRows, level_out
-from gazeattn.attention.human import nan_mean
+from gazeattn.attention.human import nan_mean, reader_matrix
 from gazeattn.attention.nulls import Orders, null_draws, partial_draws
 from gazeattn.metrics.agreement import (
     batched,
@@ -20,7 +20,7 @@ from gazeattn.metrics.agreement import (
     partial_batched,
     undefined_reason,
 )
-from gazeattn.metrics.statistics import mean_of_others, summarise, tail_probability
+from gazeattn.metrics.statistics import summarise, tail_probability
 from gazeattn.registry import metrics as registered_metrics
 
 PARTIAL = "partial_spearman"
@@ -226,35 +226,45 @@ class Scorer:
             out.reasons[i] = why or "undefined for these values"
 
     def ceiling(self, metric: Metric, trials: np.ndarray, participants: Sequence[str]) -> Ceiling:
-        """Return how well readers agree with the mean of the other readers in this metric."""
-        n_readers = len({p for p, t in zip(participants, trials, strict=True) if _any(t)})
+        """Return how well readers agree with the mean of the other readers in this metric.
+
+        A reader with several trials of the text is averaged first: it counts once in the
+        references of the others, and once in the mean over readers.
+        """
+        matrix, names = reader_matrix(trials, participants)
+        n_readers = len(names)
         blank = np.full(len(trials), np.nan)
         if n_readers < 2:
             why = f"{n_readers} reader{'' if n_readers == 1 else 's'}: a ceiling needs two"
             return Ceiling(np.nan, np.nan, blank, blank, why)
         z = self._controls(metric)
-        low = _row_by_row(metric, mean_of_others(trials, participants), trials, z)
-        lower = float(summarise(low).mean)
+        others = np.full(trials.shape, np.nan)
+        people = np.asarray(participants, dtype=object)
+        for i, name in enumerate(names):
+            others[people == name] = nan_mean(np.delete(matrix, i, axis=0))
+        low = _row_by_row(metric, others, trials, z)
+        lower = _over_readers(low, participants)
         why = "no reader's agreement with the others is defined" if np.isnan(lower) else ""
         if n_readers == 2:
             why += ("; " if why else "") + "upper bound: undefined with two readers"
             return Ceiling(lower, np.nan, low, blank, why)
-        mean = np.broadcast_to(nan_mean(trials), trials.shape)
+        mean = np.broadcast_to(nan_mean(matrix), trials.shape)
         high = _row_by_row(metric, mean, trials, z)
-        return Ceiling(lower, float(summarise(high).mean), low, high, why)
+        return Ceiling(lower, _over_readers(high, participants), low, high, why)
 
 
 @dataclass(frozen=True)
 class Ceiling:
     """Agreement of readers with the mean of the others (lower) and of all readers (upper).
 
-    It is what `gazeattn.metrics.statistics.noise_ceiling` computes, for partial correlations too
-    (Nili et al., 2014, PLoS Computational Biology 10, e1003553).
+    With one trial per reader it is what `gazeattn.metrics.statistics.noise_ceiling` computes, for
+    partial correlations too (Nili et al., 2014, PLoS Computational Biology 10, e1003553).
 
     Attributes
     ----------
     lower, upper : float
-        Means over trials; the upper bound needs three readers.
+        Means over readers, each reader's own the mean over its trials; the upper bound needs
+        three readers.
     per_trial, per_trial_upper : ndarray, shape (n_trials,)
     reason : str
         Why a bound is missing; empty where both are there.
@@ -267,8 +277,9 @@ class Ceiling:
     reason: str
 
 
-def _any(row: np.ndarray) -> bool:
-    return not np.isnan(row).all()
+def _over_readers(values: np.ndarray, participants: Sequence[str]) -> float:
+    each, _ = reader_matrix(values[:, None], participants)
+    return float(summarise(each[:, 0]).mean) if len(each) else float("nan")
 
 
 def _row_by_row(metric: Metric, a: np.ndarray, b: np.ndarray, z: np.ndarray | None) -> np.ndarray:

@@ -198,6 +198,7 @@ def check_names(cfg: CompareConfig) -> None:
                 "controls",
                 "level",
                 "average",
+                "topk",
             )
         }
     )

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from gazeattn.errors import DataError
 from gazeattn.metrics._arrays import as_floats, row_groups
+from gazeattn.metrics.products import product
 
 FEW_LEVELS = 5
 
@@ -137,7 +138,7 @@ def clustered_bootstrap(
             notes.append(f"{int((~used).sum())} of {n} draws held no item and were left out")
         if not used.any():
             continue
-        means = (draw[used] @ kept.T) / total[used, None]
+        means = product(draw[used], kept.T) / total[used, None]
         low[rows], high[rows] = np.quantile(means, tails, axis=0)
     unique = tuple(dict.fromkeys(notes))
     if given.ndim == 1:

@@ -14,6 +14,8 @@ import numpy as np
 from scipy.stats import kendalltau, rankdata
 
 from gazeattn.metrics._arrays import Floats, blocks
+from gazeattn.metrics.inversions import LONG, kendall_b
+from gazeattn.metrics.products import product
 
 FLOAT32_EXACT = 1 << 24
 PAIR_BYTES = 1 << 25
@@ -64,7 +66,7 @@ def unit_rows(values: Floats, centre: bool) -> Floats:
 
 def _products(u: Floats, v: Floats) -> Floats:
     # a correlation beyond 1 is rounding of the last bits
-    return np.clip(u @ v.T, -1.0, 1.0)
+    return np.clip(product(u, v.T), -1.0, 1.0)
 
 
 def pearson(a: Floats, b: Floats) -> Floats:
@@ -90,6 +92,8 @@ def kendall(a: Floats, b: Floats, variant: str = "b") -> Floats:
     n = a.shape[1]
     if len(a) * len(b) <= 4 and n > 200:  # n log n beats n squared for a single long pair
         return np.array([[kendalltau(x, y, variant=variant).statistic for y in b] for x in a])
+    if n > LONG and variant == "b":
+        return kendall_b(a, b)
     n_pairs = n * (n - 1) // 2
     # sums of signs stay exact in either type
     dtype: type[np.floating] = np.float32 if n_pairs < FLOAT32_EXACT else np.float64

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from gazeattn.attention.answer import orientation
+from gazeattn.attention.collect import CLEAR_CEILING
 from gazeattn.attention.comparison import Comparison
 from gazeattn.report import style
 from gazeattn.report.style import count, label, missing, number, p_value, percent, plural_unit
@@ -227,8 +228,8 @@ def _limits(numbers: Mapping[str, np.ndarray]) -> tuple[float, float]:
 def _no_relative(ceiling: float, reason: str, level: str) -> str:
     if math.isnan(ceiling):
         return f"no share of the ceiling: {reason}"
-    if ceiling <= 0:
-        return f"no share of the ceiling: readers agree at {number(ceiling)}, not above 0"
+    if ceiling < CLEAR_CEILING:
+        return f"no share of the ceiling: readers agree at {number(ceiling)}, not clearly above 0"
     if level == "mean":
         return "no share of the ceiling: an average over readers is less noisy than one reader"
     return "no share of the ceiling: it has a meaning for correlations only"

@@ -119,3 +119,40 @@ def test_divergences_and_skipping_count_the_other_way() -> None:
     skip = [row("raw", -0.3, measure="skip"), row("value_norm", -0.5, measure="skip")]
     text = answer(skip, info(measures=["skip"]))
     assert "agrees with skip" in text and "(value_norm) at -0.50" in text
+
+
+def test_negative_ceilings_and_baselines_are_not_called_agreement() -> None:
+    text = answer(
+        [row("raw", 0.1, ceiling=-0.23), row("frequency", -0.08, kind="baseline", ceiling=-0.23)]
+    )
+    assert (
+        "; readers do not agree with each other (-0.23), and no baseline agrees with them" in text
+    )
+    assert "(the best, word rarity alone, is at -0.08)" in text
+    assert "reaches -" not in text and "each other at" not in text
+    # skipping is inverse attention: a negative value is agreement there
+    skip = [row("raw", -0.3, measure="skip"), row("length", -0.4, measure="skip", kind="baseline")]
+    assert "word length alone is at -0.40" in answer(skip, info(measures=["skip"]))
+
+
+@pytest.mark.parametrize("level", ["mean", "reader"])
+@pytest.mark.parametrize(
+    ("value", "ceiling", "share"), [(-0.01, 0.5, -0.02), (0.0, 0.5, 0.0), (0.01, 0.04, NAN)]
+)
+def test_shares_of_the_ceiling_are_left_out_where_they_say_nothing(
+    value: float, ceiling: float, share: float, level: str
+) -> None:
+    rows = [
+        row("raw", 0.1, ceiling=ceiling),
+        row("raw", value, level="reader", ceiling=ceiling, relative=share),
+    ]
+    text = answer(rows, info(level=level))
+    assert "%" not in text
+    assert ("Reader by reader, raw is at" in text) == (level == "mean")
+
+
+@pytest.mark.parametrize("metric", ["js_divergence", "total_variation", "js_distance"])
+def test_divergences_say_that_lower_is_closer(metric: str) -> None:
+    first = answer([row("raw", 0.3, metric=metric)], info(metrics=[metric])).split(". ")[0]
+    assert "0.30 [0.25, 0.35] (lower is closer)" in first
+    assert "lower is closer" not in answer([row("raw", 0.3)])

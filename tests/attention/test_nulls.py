@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, rankdata
+from scipy.stats import kendalltau, kstest, rankdata
 
 from gazeattn.attention.nulls import Orders, null_draws, partial_draws
 from gazeattn.metrics.agreement import batched, metric_names, partial
@@ -46,6 +46,18 @@ def test_draws_are_the_metric_on_permuted_words(
     np.testing.assert_allclose(
         draws, batched(metric, ROWS, b[orders], **params), rtol=0, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("levels", [2, 7, 10**6])
+@pytest.mark.parametrize("n", [40, 599, 601, 1300])
+def test_kendall_draws_of_long_texts_are_exact(n: int, levels: int) -> None:
+    rng = np.random.default_rng(n)
+    rows = np.vstack([rng.random((2, n)), rng.integers(0, 9, n)])
+    human = rng.integers(0, levels, n).astype(float)
+    orders = Orders(0, "key", n, 3).of(np.ones(n, dtype=bool))
+    draws = null_draws("kendall", rows, human, orders, {})
+    expected = [[kendalltau(row, human[o]).statistic for o in orders] for row in rows]
+    np.testing.assert_allclose(draws, expected, rtol=0, atol=1e-12)
 
 
 def test_partial_draws_follow_freedman_and_lane() -> None:
