@@ -149,6 +149,8 @@ class Plan:
         Keys whose mass a row is divided by.
     kinds : dict of str to Tensor
         Indicator columns (float32) of every kind of key that is excluded.
+    few : dict of str to list of int
+        Positions of the kinds with one or two keys, which are faster to add one by one.
     """
 
     def __init__(self, encoded: Encoded, options: AttentionOptions, device: Any = "cpu") -> None:
@@ -191,6 +193,8 @@ class Plan:
         self.scored = scored.to(device)
         self.in_row = in_row.float().to(device)
         self.kinds = {k: v.float().to(device) for k, v in kinds.items() if bool(v.any())}
+        found = {k: torch.nonzero(v).flatten().tolist() for k, v in kinds.items()}
+        self.few = {k: at for k, at in found.items() if 0 < len(at) <= 2}
         self.device = self.word_of.device
         self._is_query = is_word.numpy()
 

@@ -65,6 +65,16 @@ class Received:
         scaled = self.key_scale[:, : block.shape[-1]] * column
         return torch.bmm(block, scaled[:, :, None])[:, :, 0]
 
+    def _kind(self, block: torch.Tensor, kind: str) -> torch.Tensor:
+        if kind not in self.plan.few:
+            return self._mass(block, self.plan.kinds[kind])
+        mass = torch.zeros_like(block[..., 0])
+        for at in self.plan.few[kind]:
+            if at < block.shape[-1]:
+                column = block[..., at]
+                mass += column if self.key_scale is None else column * self.key_scale[:, at, None]
+        return mass
+
     def add(self, block: torch.Tensor, rows: Rows, own: torch.Tensor | None = None) -> torch.Tensor:
         """Add a block (heads, rows, keys); return the mass of each row on `plan.in_row`."""
         plan = self.plan
@@ -80,7 +90,7 @@ class Received:
         counted = there * weight
         self.seen_by += counted @ plan.visible_words(rows)
         self.used += counted.sum(-1)
-        masses = {k: self._mass(block, column) for k, column in plan.kinds.items()}
+        masses = {k: self._kind(block, k) for k in plan.kinds}
         if own is not None:
             masses["own_word"] = own
         in_kept = ("start_token",) if plan.options.sink == "keep" else ()

@@ -78,6 +78,8 @@ class Session:
         Output projection of each attention module, where an observer needs it.
     """
 
+    blocks_in_use = 1
+
     def __init__(
         self,
         observers: Sequence[Observer],
@@ -102,6 +104,10 @@ class Session:
                 found = read_mask(call.slice(item, *span).mask)  # type: ignore[arg-type]
             self._patterns[key] = (call.mask, found)  # holds the mask, so that its id stays taken
         return self._patterns[key][1]
+
+    def step(self, n_heads: int, n_tokens: int, device: str) -> int:
+        """Return the number of query rows per block."""
+        return block_rows(n_heads, n_tokens, self.chunk, device, self.blocks_in_use)
 
     def next_layer(self) -> int:
         """Return the number of the attention layer that is called now."""
@@ -145,7 +151,7 @@ class Session:
             observer = observers[item]
             part = call.slice(item, *span)
             value = part.value.contiguous()
-            step = block_rows(n_heads, span[1] - span[0], self.chunk, value.device.type)
+            step = self.step(n_heads, span[1] - span[0], value.device.type)
             if observer is not None:
                 observer.begin(layer, value, projection)
             mine = out[item, span[0] : span[1]]

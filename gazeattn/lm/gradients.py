@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from gazeattn.errors import CapabilityError
-from gazeattn.lm._blocks import Call, block_rows, probabilities
+from gazeattn.lm._blocks import Call, probabilities
 from gazeattn.lm._plan import Plan, Rows
 from gazeattn.lm._reduce import Observer, Received
 from gazeattn.lm.capture import LONG, Batch, Session, base_of, release_memory
@@ -124,6 +124,8 @@ class GradientSession(Session):
         One per text; None where gradients of attention are not wanted.
     """
 
+    blocks_in_use = 2  # attention and its gradient
+
     def __init__(
         self,
         observers: Sequence[Observer | None],
@@ -166,7 +168,7 @@ class GradientSession(Session):
             part = call.slice(item, *span)
             inside = slice(*span)
             pattern = self.pattern(call, item, span)
-            step = block_rows(n_heads, span[1] - span[0], self.chunk, grad.device.type, share=2)
+            step = self.step(n_heads, span[1] - span[0], grad.device.type)
             key, value = part.key.contiguous(), part.value.contiguous()
             outer = grad[item, inside].transpose(0, 1)  # heads, n_tokens, d
             # sum_s a(s) da(s) of every row, without the map
