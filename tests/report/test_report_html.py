@@ -430,7 +430,8 @@ def test_a_ceiling_that_is_not_above_zero_has_a_note(quick: Callable[..., str]) 
     table = data_of(quick(ceiling=-0.1))["tables"]["total_reading_time|spearman"]
     row = table["rows"][0]
     assert row["relative"] == "–"
-    assert "readers agree at −0.10, not clearly above 0" in table["notes"][row["notes"]["relative"] - 1]
+    said = table["notes"][row["notes"]["relative"] - 1]
+    assert "readers agree at −0.10, not clearly above 0" in said
 
 
 def test_no_boxes_and_no_positions(
