@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from gazeattn import registry
@@ -11,7 +12,18 @@ from gazeattn.datasets import onestop, table  # noqa: F401  (they register thems
 from gazeattn.datasets.base import GazeDataset
 from gazeattn.errors import DataError, UnknownNameError
 
-__all__ = ["GazeDataset", "load"]
+__all__ = ["GazeDataset", "check_options", "load"]
+
+
+def check_options(name: str, options: Iterable[str]) -> None:
+    """Raise `UnknownNameError` for the first option that the data set's loader does not take."""
+    parameters = inspect.signature(registry.datasets.get(name).obj).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    for option in options:
+        if option not in parameters:
+            known = [p for p in parameters if p != "root"]
+            raise UnknownNameError(f"option of data set {name!r}:", option, known)
 
 
 def load(name: str, root: str | os.PathLike[str] | None = None, **options: Any) -> GazeDataset:
@@ -36,13 +48,8 @@ def load(name: str, root: str | os.PathLike[str] | None = None, **options: Any) 
     DataError
         The files cannot be used; the message says where and why.
     """
+    check_options(name, options)
     loader = registry.datasets.get(name).obj
-    parameters = inspect.signature(loader).parameters
-    if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        for option in options:
-            if option not in parameters:
-                known = [p for p in parameters if p != "root"]
-                raise UnknownNameError(f"option of data set {name!r}:", option, known)
     dataset = loader(root=root, **options)
     if not isinstance(dataset, GazeDataset):
         raise DataError(

@@ -17,7 +17,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from gazeattn.errors import GazeattnError
 from gazeattn.experiments.config import (
-    ConfigError,
     conf_folder,
     prepare_overrides,
     store_registered,
@@ -113,6 +112,3 @@ def original_path(path: str | None, base: Path) -> str | None:
         return None
     full = Path(path).expanduser()
     return str(full if full.is_absolute() else (base / full).resolve())
-
-
-__all__ = ["ConfigError", "original_path", "run_app"]

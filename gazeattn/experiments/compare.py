@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -15,9 +14,9 @@ from hydra.utils import get_original_cwd
 from omegaconf import DictConfig, OmegaConf
 
 from gazeattn import registry
-from gazeattn.errors import GazeattnError, MissingAssetError, UnknownNameError
-from gazeattn.experiments.app import original_path
-from gazeattn.experiments.config import CompareConfig, check_positive, loader_options, typed
+from gazeattn.errors import MissingAssetError, UnknownNameError
+from gazeattn.experiments.app import original_path, run_app
+from gazeattn.experiments.config import CompareConfig, check_positive, typed
 from gazeattn.experiments.logging import make_logger
 from gazeattn.experiments.runs import (
     FINISHED,
@@ -163,7 +162,8 @@ def compare_arguments(cfg: CompareConfig) -> dict[str, Any]:
         "controls": tuple(cfg.controls),
         "level": cfg.level,
         "average": cfg.average,
-        "topk": int(cfg.topk) if cfg.topk >= 1 else cfg.topk,
+        # 10.0 is ten words; 1.5 is neither a share nor a number of words, and is refused later
+        "topk": int(cfg.topk) if cfg.topk >= 1 and cfg.topk.is_integer() else cfg.topk,
         "question": cfg.question,
         "n_permutations": cfg.size.permutations,
         "n_bootstrap": cfg.size.bootstrap,
@@ -176,11 +176,12 @@ def compare_arguments(cfg: CompareConfig) -> dict[str, Any]:
 def check_names(cfg: CompareConfig) -> None:
     """Raise for an unknown data set, model option, method, measure or metric before any work."""
     from gazeattn.attention.comparing import check_arguments
+    from gazeattn.datasets import check_options
     from gazeattn.lm.methods import AttentionOptions
 
     name = cfg.dataset.get("name")
     registry.datasets.get(str(name))
-    loader_options(str(name), {k: v for k, v in cfg.dataset.items() if k != "name"})
+    check_options(str(name), [k for k in cfg.dataset if k != "name"])
     arguments = compare_arguments(cfg)
     own = {f.name for f in fields(AttentionOptions)}
     AttentionOptions(**{k: v for k, v in arguments["attention_options"].items() if k in own})
@@ -322,13 +323,4 @@ def _log_results(logger: Any, comparison: Any) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run `gazeattn compare` with Hydra overrides."""
-    from gazeattn.experiments.app import run_app
-
     return run_app("compare", task, arguments)
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except GazeattnError as error:
-        sys.exit(str(error))

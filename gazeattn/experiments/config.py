@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -283,18 +282,6 @@ def _values(override: Override) -> list[Any]:
     return [override.value()]
 
 
-def loader_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Check the options of a data set against its loader's parameters and return them."""
-    loader = registry.datasets.get(name).obj
-    parameters = inspect.signature(loader).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return options
-    for option in options:
-        if option not in parameters:
-            raise UnknownNameError(f"option of data set {name!r}:", option, parameters)
-    return options
-
-
 def check_positive(cfg: CompareConfig) -> None:
     """Raise for numbers that no run can use."""
     for key, value, low in (
@@ -307,8 +294,3 @@ def check_positive(cfg: CompareConfig) -> None:
     ):
         if value < low:
             raise DataError(f"{key} is too small", expected=f"at least {low}", found=value)
-    if not cfg.topk > 0:
-        raise DataError("topk must be above 0", expected="a share or a number", found=cfg.topk)
-    for key, names in (("measures", cfg.measures), ("metrics", cfg.metrics)):
-        if not names:
-            raise DataError(f"{key} is empty", expected="at least one name")

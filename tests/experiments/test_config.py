@@ -7,6 +7,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.experiments.compare import check_names, compare_arguments
 from gazeattn.experiments.config import (
     CompareConfig,
     ConfigError,
@@ -88,11 +89,21 @@ def test_a_mandatory_value_that_is_missing_is_named():
 
 
 def test_numbers_that_no_run_can_use_raise():
-    for override in ("size.permutations=-1", "attention.batch_size=0", "limit=0", "topk=0"):
+    for override in ("size.permutations=-1", "attention.batch_size=0", "limit=0", "seed=-1"):
         with pytest.raises(DataError):
             check_positive(composed(override))
+
+
+@pytest.mark.parametrize("override", ["topk=0", "topk=1.5", "topk=-3", "measures=[]", "metrics=[]"])
+def test_values_that_no_comparison_can_use_raise_before_any_work(override: str):
     with pytest.raises(DataError):
-        check_positive(composed("measures=[]"))
+        check_names(composed(override))
+
+
+def test_topk_is_a_share_or_a_number_of_words():
+    assert compare_arguments(composed("topk=10"))["topk"] == 10
+    assert type(compare_arguments(composed("topk=10"))["topk"]) is int
+    assert compare_arguments(composed("topk=0.5"))["topk"] == 0.5
 
 
 @pytest.mark.parametrize("name", ["org/some-model", "./folder/x.gguf", "model.gguf"])
