@@ -48,13 +48,15 @@ def cast(values: pd.Series, name: str, spec: Column, source: object, first_row: 
         result = as_number(values, name, source, first_row)
         if spec.kind == "int":
             numbers = result.to_numpy()
-            bad = pd.Series((numbers != np.floor(numbers)) & ~np.isnan(numbers))
-            if bad.any():
+            broken = numbers != np.floor(numbers)
+            broken &= numbers == numbers  # NaN is missing, not broken
+            if broken.any():
+                row = int(broken.argmax())
                 raise DataError(
                     f"column {name!r} must hold whole numbers",
                     source=source,
-                    row=first_true(bad) + first_row,
-                    found=plain(result.iloc[first_true(bad)]),
+                    row=row + first_row,
+                    found=plain(numbers[row]),
                 )
             if spec.nullable or result.isna().any():
                 result = result.astype("Int64")
@@ -119,7 +121,9 @@ def as_number(
         if pd.api.types.is_complex_dtype(values):
             raise DataError(f"column {name!r} must hold real numbers", source=source)
         numbers = values.astype("float64")
-        infinite = np.isinf(numbers.to_numpy(na_value=np.nan))
+        infinite = np.isinf(numbers.to_numpy())
+        if not infinite.any():
+            return numbers
         bad: pd.Series = pd.Series(infinite, index=values.index)
     else:
         if pd.api.types.is_datetime64_any_dtype(values) or values.dtype.kind == "m":

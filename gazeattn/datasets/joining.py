@@ -96,7 +96,7 @@ def match_trials(
         facts = [*ids, *(c for c in (*TRIAL_COLUMNS, "trial_label") if c in f)]
         if "trial" not in f:
             return f[facts], f
-        heads = f[facts].iloc[first_rows(f["trial"])]
+        heads = f.iloc[first_rows(f["trial"])][facts]
         return heads.dropna(subset=ids).reset_index(drop=True), f
     if "trial" not in f or "trial" not in t:
         return t, f

@@ -146,6 +146,21 @@ class Call:
         )
 
 
+def is_plain(call: Call, pattern: Pattern) -> bool:
+    """Tell whether `fused` computes the call: causal or full attention, nothing added to it."""
+    added = (call.softcap, call.sinks, call.bias, pattern.visible, pattern.bias)
+    return all(part is None for part in added)
+
+
+def fused(call: Call, pattern: Pattern) -> torch.Tensor:
+    """Return the output of one text, (heads, n_tokens, d), where nobody looks at the attention."""
+    shared = call.query.shape[0] // call.key.shape[0]
+    key, value = (x.repeat_interleave(shared, 0)[None] for x in (call.key, call.value))
+    return torch.nn.functional.scaled_dot_product_attention(
+        call.query[None], key, value, is_causal=pattern.causal, scale=call.scale
+    )[0]
+
+
 def probabilities(
     call: Call, pattern: Pattern, step: int, buffers: Buffers, with_slope: bool = False
 ) -> Iterator[tuple[Rows, torch.Tensor, torch.Tensor, torch.Tensor | None]]:

@@ -16,7 +16,8 @@ from gazeattn.errors import CapabilityError
 from gazeattn.lm._blocks import block_rows
 from gazeattn.lm._plan import Rows
 from gazeattn.lm._reduce import Observer
-from gazeattn.lm.capture import Batch, attention_function
+from gazeattn.lm.batches import Batch
+from gazeattn.lm.capture import attention_function
 
 
 def _is_map(x: Any, n_tokens: int) -> bool:

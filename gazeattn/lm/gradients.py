@@ -19,14 +19,15 @@ from gazeattn.errors import CapabilityError
 from gazeattn.lm._blocks import Call, probabilities
 from gazeattn.lm._plan import Plan, Rows
 from gazeattn.lm._reduce import Observer, Received
-from gazeattn.lm.capture import LONG, Batch, Session, base_of, release_memory
+from gazeattn.lm.batches import Batch
+from gazeattn.lm.capture import LONG, Session, base_of, release_memory
 
 if TYPE_CHECKING:
     from gazeattn.lm.tokens import Encoded
 
 _checked: weakref.WeakSet[nn.Module] = weakref.WeakSet()
 
-LOGIT_ROWS = 64
+LOGIT_ROWS = 256
 """Positions whose logits exist at a time."""
 
 

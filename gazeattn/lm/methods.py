@@ -15,8 +15,8 @@ from gazeattn.lm._method import Method, MethodResult, Run
 from gazeattn.lm._plan import AttentionOptions, Plan, Rows, check_sink, pick
 from gazeattn.lm._reduce import FORWARD_QUANTITIES, Observer, WordReducer
 from gazeattn.lm._returned import run_returned
+from gazeattn.lm.batches import Batch
 from gazeattn.lm.capture import (
-    Batch,
     Session,
     base_of,
     capture,
@@ -223,9 +223,8 @@ def _run(
         )
     if gradient:
         needs_values = _needs_values(chosen, quantities)
-        _run_gradients(
-            model, info, runs, batch, observers, quantities, layers, options, needs_values
-        )
+        seen = observers if forward else [None] * len(runs)
+        _run_gradients(model, info, runs, batch, seen, quantities, layers, options, needs_values)
         if not forward or interface:
             return
     if interface:
@@ -248,7 +247,7 @@ def _run_gradients(
     info: dict[str, Any],
     runs: list[Run],
     batch: Batch,
-    observers: list[Observer],
+    observers: Sequence[Observer | None],
     quantities: frozenset[str],
     layers: frozenset[int] | None,
     options: AttentionOptions,

@@ -8,11 +8,14 @@ test for the borders of trials.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from gazeattn.reading.areas import Placed
+
+AT_ONCE = 1 << 17  # cells and fixations of a part
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,42 @@ def scan(placed: Placed) -> Scan:
         trial_cell=trial_cell,
         seen=seen,
     )
+
+
+def blocks(s: Scan) -> Iterator[tuple[slice, Scan]]:
+    """Cut a scan between trials into parts that fit the processor's caches.
+
+    Yields
+    ------
+    slice
+        The cells of the part.
+    Scan
+        The part, with cells and runs numbered from 0.
+    """
+    size = s.trial_cell[1:] + np.searchsorted(s.cell, s.trial_cell[1:])  # cells and fixations
+    n_blocks = int(size[-1]) // AT_ONCE + 1 if len(size) else 0
+    last = (
+        np.searchsorted(size, size[-1] * np.arange(1, n_blocks + 1) / n_blocks) if n_blocks else ()
+    )
+    first = 0
+    for stop in np.unique(last) + 1:
+        cells = slice(int(s.trial_cell[first]), int(s.trial_cell[stop]))
+        # all cells of later trials are greater: a search works though cells are not sorted
+        begin, end = np.searchsorted(s.cell, [cells.start, cells.stop])
+        run = s.run[begin:end]
+        yield (
+            cells,
+            Scan(
+                n_cells=cells.stop - cells.start,
+                cell=s.cell[begin:end] - cells.start,
+                duration=s.duration[begin:end],
+                run=run - run[0] if len(run) else run,
+                adjacent=s.adjacent[begin:end],
+                trial_cell=s.trial_cell[first : stop + 1] - cells.start,
+                seen=s.seen[first:stop],
+            ),
+        )
+        first = int(stop)
 
 
 def _sorted_rows(placed: Placed) -> np.ndarray | slice:

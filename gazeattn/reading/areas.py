@@ -239,15 +239,19 @@ def _by_box(
 
 
 def _beyond(values: np.ndarray, known: np.ndarray, limit: float) -> bool:
-    return bool(((np.abs(values) > limit) & known).any())
+    """Tell whether a known value lies beyond the limit; in pixels one of the first does."""
+    parts = (slice(1000), slice(1000, None))
+    return any(bool(((np.abs(values[p]) > limit) & known[p]).any()) for p in parts)
 
 
 def _doubt_low_share(placed: Placed) -> None:
     """Note and warn of trials with few fixations on words: wrong layout or wrong units."""
-    use = placed.known & (placed.trial >= 0)
     n_trials = len(placed.trials)
-    total = np.bincount(placed.trial[use], minlength=n_trials)
-    on = np.bincount(placed.trial[use & (placed.word >= 0)], minlength=n_trials)
+    trial = placed.trial + 1  # 0: not in the trial table
+    total, on = (
+        np.bincount(trial, use, minlength=n_trials + 1)[1:]
+        for use in (placed.known, placed.known & (placed.word >= 0))
+    )
     low = (total >= LOW_SHARE_FIXATIONS) & (on < LOW_SHARE * total) & (placed.n_words > 0)
     if not low.any():
         return

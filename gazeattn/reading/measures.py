@@ -20,6 +20,7 @@ from gazeattn.columns import as_number, as_text
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.reading._scan import (
     Scan,
+    blocks,
     first_of,
     last_of,
     maximum_before,
@@ -28,7 +29,7 @@ from gazeattn.reading._scan import (
     sums_between,
 )
 from gazeattn.reading.areas import BOX, Placed, place
-from gazeattn.tables import LossLog
+from gazeattn.tables import MEASURES, LossLog
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -117,11 +118,17 @@ def word_measures_with_log(
     if convention not in CONVENTIONS:
         raise UnknownNameError("convention", convention, CONVENTIONS)
     placed = place(fixations, words, trials)
-    compute = _first_pass if convention == "first_pass" else _eyelink
+    first_pass = convention == "first_pass"
+    names: tuple[str, ...] = MEASURES if first_pass else EYELINK_COLUMNS
+    compute = _first_pass if first_pass else _eyelink
     with ThreadPoolExecutor(1) as pool:  # texts and numbers need nothing of each other
         keys = pool.submit(_keys, placed)
         scanned = scan(placed)
-        columns = compute(scanned)
+        # All columns in one array, written in place, block by block: many large arrays that live
+        # shortly cost more time in memory that is touched for the first time than the work does.
+        values = np.empty((len(names), scanned.n_cells))
+        for cells, block in blocks(scanned):
+            compute(block, dict(zip(names, values[:, cells], strict=True)))
 
     log = placed.log
     n_words = placed.n_words
@@ -135,12 +142,10 @@ def word_measures_with_log(
         placed.trials["trial"][unseen],
     )
     if unseen.any():
-        blank = np.repeat(unseen, n_words)
-        for values in columns.values():
-            values[blank] = np.nan
+        values[:, np.repeat(unseen, n_words)] = np.nan
     _log_missing_durations(scanned, placed, log)
-
-    return pd.DataFrame(keys.result() | columns, copy=False), log
+    columns = keys.result() | dict(zip(names, values, strict=True))
+    return pd.DataFrame(columns, copy=False), log
 
 
 def _keys(placed: Placed) -> dict[str, Any]:
@@ -148,9 +153,11 @@ def _keys(placed: Placed) -> dict[str, Any]:
     trial = np.repeat(np.arange(len(placed.trials)), placed.n_words)
     start = np.cumsum(placed.n_words) - placed.n_words
     word = np.arange(len(trial)) + np.repeat(placed.first_word - start, placed.n_words)
-    of_trial = {name: placed.trials[name].array.take(trial) for name in TRIAL_KEYS}
+    of_trial = {name: placed.trials[name].array.take(trial) for name in TRIAL_KEYS[:-1]}
+    same = placed.trials["layout"].equals(placed.trials["stimulus"])
+    layouts = of_trial["stimulus"] if same else placed.trials["layout"].array.take(trial)
     of_word = {name: placed.words[name].array.take(word) for name in WORD_KEYS}
-    return of_trial | of_word
+    return of_trial | {"layout": layouts} | of_word
 
 
 def _log_missing_durations(scanned: Scan, placed: Placed, log: LossLog) -> None:
@@ -171,42 +178,34 @@ def _runs(s: Scan) -> tuple[np.ndarray, np.ndarray]:
     return s.cell[start], _sums(s.run, s.duration)
 
 
-def _first_pass(s: Scan) -> dict[str, np.ndarray]:
-    """Compute the measures of the reading literature, one value per cell."""
-    count = np.bincount(s.cell, minlength=s.n_cells)
-    fixated = count > 0
+def _first_pass(s: Scan, columns: dict[str, np.ndarray]) -> None:
+    """Write the measures of the reading literature, one value per cell."""
     # The first fixation of a word that was fixated before any later word is a new maximum.
     furthest = np.maximum.accumulate(s.cell) if len(s.cell) else s.cell
     new = np.r_[True, furthest[1:] > furthest[:-1]][: len(s.cell)]
     at = np.flatnonzero(new)
-    passed = s.cell[at]
-    skip = np.ones(s.n_cells)
-    skip[passed] = 0.0
+    passed, duration, run = s.cell[at], s.duration[at], s.run[at]
 
     run_sum = _sums(s.run, s.duration)
-    run_length = np.bincount(s.run, minlength=len(run_sum))
-    run = s.run[at]
-    duration = s.duration[at]
+    alone = np.bincount(s.run, minlength=len(run_sum))[run] == 1
+    _spread(columns["first_fixation_duration"], passed, duration)
+    _spread(columns["single_fixation_duration"], passed, np.where(alone, duration, np.nan))
+    _spread(columns["gaze_duration"], passed, run_sum[run])
     # Each go-past stretch ends where the next maximum, or the next trial, begins.
-    go_past = _sums(np.cumsum(new) - 1, s.duration)
+    _spread(columns["go_past_time"], passed, _sums(np.cumsum(new) - 1, s.duration))
+    _spread(columns["skip"], passed, 0.0, otherwise=1.0)
+    columns["total_reading_time"][:] = _sums(s.cell, s.duration, s.n_cells)
+    count = columns["fixation_count"]
+    count[:] = np.bincount(s.cell, minlength=s.n_cells)
+    unfixated = count == 0
     entered, left = _regressions(s, furthest)
-    return {
-        "first_fixation_duration": _spread(passed, duration, s.n_cells),
-        "single_fixation_duration": _spread(
-            passed, np.where(run_length[run] == 1, duration, np.nan), s.n_cells
-        ),
-        "gaze_duration": _spread(passed, run_sum[run], s.n_cells),
-        "go_past_time": _spread(passed, go_past, s.n_cells),
-        "total_reading_time": _total(s),
-        "fixation_count": count.astype(np.float64),
-        "skip": skip,
-        "regression_in": np.where(fixated, entered > 0, np.nan),
-        "regression_out": np.where(fixated, left > 0, np.nan),
-    }
+    for name, steps in (("regression_in", entered), ("regression_out", left)):
+        columns[name][:] = steps > 0
+        np.copyto(columns[name], np.nan, where=unfixated)
 
 
-def _eyelink(s: Scan) -> dict[str, np.ndarray]:
-    """Compute the columns of the interest-area report, one value per cell."""
+def _eyelink(s: Scan, columns: dict[str, np.ndarray]) -> None:
+    """Write the columns of the interest-area report, one value per cell."""
     first = first_of(s.cell, s.n_cells)
     fixated = first >= 0
     cells = np.flatnonzero(fixated)
@@ -221,26 +220,18 @@ def _eyelink(s: Scan) -> dict[str, np.ndarray]:
     twice = np.flatnonzero(second >= 0)
     path = sums_between(s.duration, at, next_greater(s.cell, at))
     entered, left = _regressions(s, np.maximum.accumulate(s.cell) if len(s.cell) else s.cell)
-    return {
-        "IA_FIRST_FIXATION_DURATION": _spread(cells, s.duration[at], s.n_cells, 0.0),
-        "IA_FIRST_RUN_DWELL_TIME": _spread(cells, run_sum[first_run[cells]], s.n_cells, 0.0),
-        "IA_SECOND_RUN_DWELL_TIME": _spread(twice, run_sum[later[second[twice]]], s.n_cells),
-        "IA_LAST_RUN_DWELL_TIME": _spread(
-            cells, run_sum[last_of(run_cell, s.n_cells)[cells]], s.n_cells, 0.0
-        ),
-        "IA_REGRESSION_PATH_DURATION": _spread(cells, path, s.n_cells, 0.0),
-        "IA_DWELL_TIME": _total(s),
-        "IA_FIXATION_COUNT": np.bincount(s.cell, minlength=s.n_cells).astype(np.float64),
-        "IA_SKIP": (~passed).astype(np.float64),
-        "IA_REGRESSION_IN": np.where(fixated, entered > 0, np.nan),
-        "IA_REGRESSION_IN_COUNT": entered.astype(np.float64),
-        "IA_REGRESSION_OUT": np.where(fixated, left > 0, np.nan),
-        "IA_REGRESSION_OUT_COUNT": left.astype(np.float64),
-    }
-
-
-def _total(s: Scan) -> np.ndarray:
-    return _sums(s.cell, s.duration, s.n_cells)
+    last_run = last_of(run_cell, s.n_cells)[cells]
+    _spread(columns["IA_FIRST_FIXATION_DURATION"], cells, s.duration[at], 0.0)
+    _spread(columns["IA_FIRST_RUN_DWELL_TIME"], cells, run_sum[first_run[cells]], 0.0)
+    _spread(columns["IA_SECOND_RUN_DWELL_TIME"], twice, run_sum[later[second[twice]]])
+    _spread(columns["IA_LAST_RUN_DWELL_TIME"], cells, run_sum[last_run], 0.0)
+    _spread(columns["IA_REGRESSION_PATH_DURATION"], cells, path, 0.0)
+    columns["IA_DWELL_TIME"][:] = _sums(s.cell, s.duration, s.n_cells)
+    columns["IA_FIXATION_COUNT"][:] = np.bincount(s.cell, minlength=s.n_cells)
+    columns["IA_SKIP"][:] = ~passed
+    for side, steps in (("IN", entered), ("OUT", left)):
+        columns[f"IA_REGRESSION_{side}"][:] = np.where(fixated, steps > 0, np.nan)
+        columns[f"IA_REGRESSION_{side}_COUNT"][:] = steps
 
 
 def _sums(groups: np.ndarray, values: np.ndarray, n: int = 0) -> np.ndarray:
@@ -261,11 +252,12 @@ def _regressions(s: Scan, furthest: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return into, np.bincount(s.cell[out], minlength=s.n_cells)
 
 
-def _spread(at: np.ndarray, values: np.ndarray, n: int, otherwise: float = np.nan) -> np.ndarray:
-    """Return a column of `n` with `values` in the rows `at` and `otherwise` elsewhere."""
-    column = np.full(n, otherwise)
+def _spread(
+    column: np.ndarray, at: np.ndarray, values: np.ndarray | float, otherwise: float = np.nan
+) -> None:
+    """Fill a column with `values` in the rows `at` and `otherwise` elsewhere."""
+    column.fill(otherwise)
     column[at] = values
-    return column
 
 
 def check_against_report(

@@ -16,7 +16,8 @@ import transformers
 from gazeattn.errors import CapabilityError
 from gazeattn.lm import capture as engine
 from gazeattn.lm import maps
-from gazeattn.lm.capture import Batch, Session, capture, check_memory, estimate_bytes
+from gazeattn.lm.batches import Batch
+from gazeattn.lm.capture import Session, capture, check_memory, estimate_bytes
 from gazeattn.lm.methods import AttentionOptions, compute
 
 from .dense_reference import Dense, eager_maps, text, wrap
