@@ -117,7 +117,7 @@ models = Registry("model", ("gazeattn.lm",))
 metrics = Registry("metric", ("gazeattn.metrics",))
 attention_methods = Registry("attention method", ("gazeattn.lm.methods",))
 baselines = Registry("baseline", ("gazeattn.attention",))
-readers = Registry("reader", ())
+readers = Registry("reader", ("gazeattn.readers",))
 
 register_dataset = datasets.register
 register_model = models.register

@@ -16,7 +16,6 @@ import pandas as pd
 from gazeattn.columns import Column, as_number, as_text, plain
 from gazeattn.datasets.base import GazeDataset
 from gazeattn.datasets.doubts import compare_places, near_columns, no_row_twice, note_repeats
-from gazeattn.datasets.files import FIRST_ROW, Format, file_bytes, name_columns, read_table
 from gazeattn.datasets.joining import (
     TRIAL_COLUMNS,
     is_in,
@@ -30,6 +29,8 @@ from gazeattn.datasets.joining import (
 from gazeattn.datasets.layouts import lines_of
 from gazeattn.datasets.texts import differences
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.readers.delimited import FIRST_ROW, name_columns, read_table
+from gazeattn.readers.textfile import Data, Format, file_bytes
 from gazeattn.registry import register_dataset
 from gazeattn.tables import (
     FIXATIONS,
@@ -100,7 +101,7 @@ def table(
     label
         Name of the data set in results.
     encoding, separator, decimal, quote
-        How the text files are written, see `gazeattn.datasets.files.Format`.
+        How the text files are written, see `gazeattn.readers.textfile.Format`.
     duration_unit : {"ms", "s", "us"} or None
         Unit of ``onset`` and ``duration``; None takes it from a header such as
         ``Duration [ms]``, else milliseconds.
@@ -112,7 +113,7 @@ def table(
     Raises
     ------
     DataError, UnknownNameError
-        See `gazeattn.datasets.files.read_table` and `gazeattn.tables`; also where no fixation
+        See `gazeattn.readers.delimited.read_table` and `gazeattn.tables`; also where no fixation
         is usable, or fixations and words do not fit each other.
     """
     if fixations is None or words is None:
@@ -149,7 +150,7 @@ def table(
             frames[step], log = name_columns(
                 value, SCHEMAS[step], maps.get(step), step=step, source=names[step]
             )
-            data = value.to_csv(index=False).encode("utf-8", "surrogatepass")
+            data: Data = value.to_csv(index=False).encode("utf-8", "surrogatepass")
         else:
             path = _path(value, root, step)
             names[step], first_row[step] = path.name, FIRST_ROW

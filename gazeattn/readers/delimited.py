@@ -9,12 +9,10 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
-import io
 import os
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,48 +23,22 @@ import pyarrow.csv as pa_csv
 from gazeattn.columns import MISSING_NUMBERS, Column
 from gazeattn.errors import DataError, UnknownNameError, suggest
 from gazeattn.losses import LossLog
+from gazeattn.readers.textfile import (
+    NEWLINE,
+    Data,
+    Format,
+    check_bytes,
+    file_bytes,
+    find,
+    sniff_encoding,
+    sniff_separator,
+)
 from gazeattn.runs import runs_of
 
 FIRST_ROW = 2
 """Number of the first data row in messages: the header line is row 1, as spreadsheets count."""
 
 THREADS = min(4, os.cpu_count() or 1)
-
-SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|", "space": " "}
-
-
-@dataclass(frozen=True)
-class Format:
-    """How a text table is written; None means: found out from the file."""
-
-    encoding: str | None = None
-    separator: str | None = None
-    decimal: str = "."
-    quote: str | None = '"'
-
-    def __post_init__(self) -> None:
-        if self.decimal not in (".", ","):
-            raise DataError(
-                "decimal must be a point or a comma", expected="'.' or ','", found=self.decimal
-            )
-        if self.encoding is not None:
-            try:
-                codecs.lookup(self.encoding)
-            except LookupError:
-                raise UnknownNameError(
-                    "encoding", self.encoding, ["utf-8", "utf-16", "cp1252", "latin-1", "cp1251"]
-                ) from None
-        if self.separator is not None and len(self.delimiter or "") != 1:
-            raise DataError(
-                "separator must be one character",
-                expected=f"a character, or one of {', '.join(SEPARATORS)}",
-                found=repr(self.separator),
-            )
-
-    @property
-    def delimiter(self) -> str | None:
-        """The separator as a character."""
-        return None if self.separator is None else SEPARATORS.get(self.separator, self.separator)
 
 
 def read_table(
@@ -76,7 +48,7 @@ def read_table(
     *,
     step: str,
     form: Format | None = None,
-    data: bytes | None = None,
+    data: Data | None = None,
 ) -> tuple[pd.DataFrame, LossLog]:
     """Read a file and give its columns our names.
 
@@ -155,34 +127,13 @@ def name_columns(
     return _clean(frame, schema, log, step, source, first_row), log
 
 
-def file_bytes(path: Path) -> bytes:
-    """Return the bytes of a file.
-
-    Raises
-    ------
-    DataError
-        No such file; names those with similar names.
-    """
-    if not path.is_file():
-        folder = path.parent
-        there = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
-        near = [] if path.is_dir() else suggest(path.name, there)
-        raise DataError(
-            "is a folder, not a file" if path.is_dir() else "no such file",
-            source=path,
-            hint=f"Did you mean {' or '.join(map(repr, near))}?" if near else None,
-        )
-    # not mapped: a file that another program cuts while it is mapped ends the whole process
-    return path.read_bytes()
-
-
-def _unpacked(path: Path, data: bytes) -> bytes:
+def _unpacked(path: Path, data: Data) -> Data:
     if data[:2] == b"\x1f\x8b":
         try:
             data = gzip.decompress(data)
         except (OSError, EOFError) as error:
             raise DataError(f"the gzip file is damaged or cut ({error})", source=path) from None
-    if not data[:1024].strip() and not data[:].strip():
+    if not bytes(data[:1024]).strip() and not bytes(data).strip():
         raise DataError("the file is empty", source=path)
     if data[:4] in (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"):
         raise DataError(
@@ -194,9 +145,9 @@ def _unpacked(path: Path, data: bytes) -> bytes:
     return data
 
 
-def _parquet(path: Path, data: bytes) -> pd.DataFrame:
+def _parquet(path: Path, data: Data) -> pd.DataFrame:
     try:
-        return pd.read_parquet(io.BytesIO(data)).reset_index(drop=True)
+        return pd.read_parquet(pa.BufferReader(data)).reset_index(drop=True)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"the Parquet file is damaged or cut ({error})", source=path) from None
 
@@ -204,22 +155,22 @@ def _parquet(path: Path, data: bytes) -> pd.DataFrame:
 class _Text:
     """A delimited text file: its encoding, separator and header, and its rows on demand."""
 
-    def __init__(self, path: Path, data: bytes, form: Format) -> None:
+    def __init__(self, path: Path, data: Data, form: Format) -> None:
         self.path, self.form = path, form
-        self.encoding = form.encoding or sniff_encoding(data[:400])
+        self.encoding = form.encoding or sniff_encoding(bytes(data[:400]))
         check_bytes(data, self.encoding, path, stated=form.encoding is not None)
         if self.encoding != "utf-8":
-            data = data[:].decode(self.encoding).encode("utf-8")
+            data = codecs.decode(data, self.encoding).encode("utf-8")
         self.data, begin = data, len(codecs.BOM_UTF8) if data[:3] == codecs.BOM_UTF8 else 0
         while data[begin : begin + 1] in (b"\r", b"\n"):
             begin += 1
-        line = data.find(b"\n", begin)
-        first = data.find(b"\r", begin, line if line >= 0 else len(data))
         self.header_at = begin
-        self.rows_at = end = next((i for i in (first, line) if i >= 0), None)
+        line = find(data, NEWLINE, begin)
+        first = bytes(data[begin:line]).find(b"\r")
+        self.rows_at = end = begin + first if first >= 0 else line
         quote = (form.quote or "").encode("utf-8")
-        self.quoted = bool(quote) and end is not None and data.find(quote, end) >= 0
-        header = data[begin:end].decode("utf-8")
+        self.quoted = bool(quote) and end is not None and find(data, quote[0], end) is not None
+        header = bytes(data[begin:end]).decode("utf-8")
         self.separator = form.delimiter or sniff_separator(header, path.name)
         cells = next(
             csv.reader(
@@ -300,69 +251,6 @@ class _Text:
                 )
             return DataError(f"not a readable table ({error})", source=self.path)
         return DataError("not a readable table", source=self.path)
-
-
-def sniff_encoding(data: bytes) -> str:
-    """Return the encoding that a byte-order mark or the pattern of zero bytes shows.
-
-    Without either it is UTF-8; whether the bytes are UTF-8 is checked afterwards.
-    """
-    for mark, name in (
-        (codecs.BOM_UTF8, "utf-8"),
-        (codecs.BOM_UTF32_LE, "utf-32"),
-        (codecs.BOM_UTF32_BE, "utf-32"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if data.startswith(mark):
-            return name
-    start = data[:400]
-    if start[1::2].count(0) > 0.8 * len(start[1::2]):
-        return "utf-16-le"
-    if start[0::2].count(0) > 0.8 * len(start[0::2]):
-        return "utf-16-be"
-    return "utf-8"
-
-
-def check_bytes(data: bytes, encoding: str, path: object, *, stated: bool) -> None:
-    """Raise `DataError` at the first byte that the encoding cannot hold."""
-    if encoding == "utf-8" and len(data) and np.frombuffer(data, np.int8).min() > 0:
-        return  # neither a zero byte nor, as negative numbers, a letter outside ASCII
-    zero = data.find(b"\x00") if encoding == "utf-8" else -1
-    if zero >= 0:
-        raise DataError(
-            f"a zero byte at offset {zero}: the file is damaged or not text", source=path
-        )
-    decoder, step = codecs.getincrementaldecoder(encoding)("strict"), 1 << 24
-    for at in range(0, len(data), step):
-        pending = len(decoder.getstate()[0])
-        try:
-            decoder.decode(data[at : at + step], final=at + step >= len(data))
-        except UnicodeError as error:
-            offset = at - pending + getattr(error, "start", 0)
-            line = data[:offset].count(b"\n") + 1
-            raise DataError(
-                f"byte 0x{data[offset]:02x} at offset {offset} is not valid {encoding}",
-                source=path,
-                row=line,
-                hint=None
-                if stated
-                else "State the encoding, for example encoding='cp1252' for files of older "
-                "Windows programs",
-            ) from None
-
-
-def sniff_separator(header: str, name: str) -> str:
-    """Return the separator that splits the header line into most cells.
-
-    Equal numbers, or none, are settled by the file name: a tab for ``.tsv``, ``.tab`` and
-    ``.txt``, else a comma.
-    """
-    plain = re.sub(r'"[^"]*"', "", header)
-    stem = name.lower().removesuffix(".gz")
-    usual = "\t" if stem.endswith((".tsv", ".tab", ".txt")) else ","
-    counts = {s: plain.count(s) for s in (usual, "\t", ";", ",", "|")}
-    return max(counts, key=lambda s: counts[s])
 
 
 def _check_names(names: list[str], path: object) -> None:

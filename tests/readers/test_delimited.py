@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gazeattn.columns import Column
-from gazeattn.datasets.files import Format, read_table
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.readers.delimited import read_table
+from gazeattn.readers.textfile import Format
 
 SCHEMA = {
     "participant": Column("text", "reader", True, False),
