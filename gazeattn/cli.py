@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import sys
@@ -109,6 +110,47 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("names", nargs="+", metavar="NAME", help="data sets and models by name")
     fetch.add_argument("--root", help="folder of downloads (default: GAZEATTN_DATA or cache)")
     fetch.set_defaults(run=_fetch)
+    plot = commands.add_parser("plot", help=_COMMANDS["plot"], description=_COMMANDS["plot"])
+    plot.add_argument("dataset", metavar="DATASET", help="data set by name")
+    plot.add_argument(
+        "--trial", metavar="T", help="trial id, or 'first'; without it: an overview of the corpus"
+    )
+    plot.add_argument(
+        "--kind",
+        default="scanpath,heatmap,timeline,animation",
+        help="pictures of a trial, separated by commas (default: %(default)s)",
+    )
+    plot.add_argument("--to", metavar="OUT", help="folder (default: outputs/plot/DATASET)")
+    plot.add_argument("--root", help="folder of the data set")
+    plot.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE",
+        help="option of the data set, such as fixations=F.csv; may stand several times",
+    )  # fmt: skip
+    plot.set_defaults(run=_plot)
+    for name, run in (("readers", _readers), ("inspect", _inspect), ("import", _import)):
+        sub = commands.add_parser(name, help=_COMMANDS[name], description=_COMMANDS[name])
+        sub.set_defaults(run=run)
+        if name == "readers":
+            continue
+        many: dict[str, Any] = {"nargs": "+"} if name == "import" else {}
+        sub.add_argument("files", metavar="FILE", help="file of an eye tracker", **many)
+        sub.add_argument("--reader", metavar="NAME", help="reader (default: found out)")
+        sub.add_argument(
+            "--option",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="option of the reader, such as screen=1920,1080; may stand several times",
+        )
+        if name == "import":
+            sub.add_argument("--to", required=True, metavar="OUT", help="new folder for the tables")
+            sub.add_argument(
+                "--overwrite", action="store_true", help="replace an earlier import there"
+            )
+        else:
+            sub.add_argument(
+                "--to", default="outputs/inspect", metavar="OUT", help="folder for the picture"
+            )
     return parser
 
 
@@ -118,6 +160,10 @@ _COMMANDS = {
     "models": "list the models: task, size, licence, citation, installed or not",
     "methods": "list the attention methods and baselines",
     "metrics": "list the agreement metrics",
+    "plot": "draw a trial (scanpath, heat map, timeline, animation), or an overview of a corpus",
+    "readers": "list the readers of eye-tracker files and what they were tested on",
+    "inspect": "say what a file of an eye tracker holds and how good it is, and draw it",
+    "import": "write the tables of eye-tracker files as Parquet, with a list of what was lost",
     "fetch": "download data sets and models, with checksums; finished ones are left alone",
 }
 
@@ -202,14 +248,99 @@ def _metrics(options: argparse.Namespace) -> int:
 def _fetch(options: argparse.Namespace) -> int:
     from gazeattn.downloads import ASSETS, fetch_all
 
+    assets, corpora = [], []
     for name in options.names:
-        if name not in ASSETS and name in registry.datasets:
-            info = registry.datasets.get(name).info
+        info = registry.datasets.get(name).info if name in registry.datasets else {}
+        if name in ASSETS or not info:
+            assets.append(name)
+        elif "page" in info:
+            corpora.append(name)
+        else:
             how = info.get("obtain", "it is made of your own files")
             raise GazeattnError(f"data set {name!r} is not downloaded: {how}")
-    for name, path in fetch_all(options.names, options.root).items():
+    for name, path in fetch_all(assets, options.root).items() if assets else ():
+        print(f"{name}: {path}")
+    for name in corpora:
+        from gazeattn.datasets.obtaining import fetch_corpus
+        from gazeattn.experiments.terminal import StageProgress
+
+        with StageProgress() as bar:
+            path = fetch_corpus(name, options.root, functools.partial(bar.update, name))
         print(f"{name}: {path}")
     return 0
+
+
+def _readers(options: argparse.Namespace) -> int:
+    rows = [
+        (
+            e.name,
+            *(str(e.info.get(k, "–")) for k in ("vendor", "formats", "description", "tested_on")),
+        )
+        for e in registry.readers
+    ]
+    _table("readers", ("name", "vendor", "files", "what it reads", "tested on"), rows)
+    return 0
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from gazeattn.experiments.files import inspect_file, option
+    from gazeattn.readers.quality import overview
+
+    chosen = dict(map(option, options.option))
+    recording, found, picture = inspect_file(options.files, options.to, options.reader, chosen)
+    _table(recording.source, ("fact", "value"), overview(recording))
+    if len(found):
+        shown = found.assign(
+            **{
+                c: [f"{100 * v:.1f} %" if v == v else "–" for v in found[c]]
+                for c in ("missing", "off_screen", "blink")
+            },
+            seconds=[f"{v:.1f}" for v in found["seconds"]],
+            rate=[f"{v:g}" for v in found["rate"].round(1)],
+        )
+        _table("samples", list(found.columns), shown.to_numpy().tolist())
+    _losses(recording.lost)
+    print(f"picture: {picture.resolve()}")
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from gazeattn.experiments.files import import_files, option
+
+    chosen = dict(map(option, options.option))
+    rows, lost = import_files(
+        options.files, options.to, options.reader, chosen, overwrite=options.overwrite
+    )
+    _table("imported", ("table", "rows"), [(k, f"{v:,}") for k, v in rows.items()])
+    _losses(lost)
+    print(f"tables: {os.path.abspath(options.to)}")
+    return 0
+
+
+def _plot(options: argparse.Namespace) -> int:
+    from gazeattn.datasets import load
+    from gazeattn.experiments.files import option
+    from gazeattn.experiments.plots import first_trial, plot_overview, plot_trial
+
+    dataset = load(options.dataset, options.root, **dict(map(option, options.option)))
+    to = options.to or os.path.join("outputs", "plot", options.dataset)
+    if options.trial is None:
+        paths = plot_overview(dataset, to)
+    else:
+        trial = first_trial(dataset) if options.trial == "first" else options.trial
+        kinds = [k.strip() for k in options.kind.split(",") if k.strip()]
+        paths = plot_trial(dataset, trial, to, kinds)
+    for path in paths:
+        print(path.resolve())
+    return 0
+
+
+def _losses(lost: Any) -> None:
+    if not len(lost):
+        print("nothing was dropped, repaired or left undefined")
+        return
+    rows = [(x.step, x.kind, f"{x.count:,} {x.unit}", x.reason, x.examples) for x in lost]
+    _table("what was lost or is doubtful", ("step", "kind", "count", "what", "first"), rows)
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 from gazeattn.errors import GazeattnError, UnknownNameError
@@ -46,6 +47,7 @@ class Registry:
         Singular noun used in messages, e.g. ``"dataset"``.
     modules
         Modules to import before the first look-up; importing them registers the built-ins.
+        ``"package.*"`` stands for all public modules of a package.
     """
 
     def __init__(self, kind: str, modules: tuple[str, ...] = ()) -> None:
@@ -83,7 +85,11 @@ class Registry:
 
     def _import(self) -> None:
         for module in self._modules:
-            import_module(module)
+            package = import_module(module.removesuffix(".*"))
+            if module.endswith(".*"):  # whatever is in the package registers itself
+                for found in iter_modules(package.__path__):
+                    if not found.name.startswith("_"):
+                        import_module(f"{package.__name__}.{found.name}")
         group = f"gazeattn.{self.kind.replace(' ', '_')}s"
         for point in entry_points(group=group):
             obj = point.load()
@@ -112,12 +118,12 @@ class Registry:
         return name in self._entries
 
 
-datasets = Registry("dataset", ("gazeattn.datasets",))
+datasets = Registry("dataset", ("gazeattn.datasets.*",))
 models = Registry("model", ("gazeattn.lm",))
 metrics = Registry("metric", ("gazeattn.metrics",))
 attention_methods = Registry("attention method", ("gazeattn.lm.methods",))
 baselines = Registry("baseline", ("gazeattn.attention",))
-readers = Registry("reader", ("gazeattn.readers",))
+readers = Registry("reader", ("gazeattn.readers.*",))
 
 register_dataset = datasets.register
 register_model = models.register

@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from gazeattn import registry
@@ -14,9 +12,6 @@ from gazeattn.datasets.base import GazeDataset
 from gazeattn.errors import DataError, UnknownNameError
 
 __all__ = ["GazeDataset", "check_options", "load"]
-
-for _module in iter_modules(__path__):  # a module that registers a data set needs no other edit
-    import_module(f"{__name__}.{_module.name}")
 
 
 def check_options(name: str, options: Iterable[str]) -> None:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 from gazeattn import registry
@@ -20,9 +18,6 @@ __all__ = ["Recording", "identify", "read"]
 
 HEAD = 1 << 16
 """Bytes that a reader sees to say whether a file is of its kind."""
-
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
 
 
 def head_of(path: str | os.PathLike[str]) -> bytes:

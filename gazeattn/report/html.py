@@ -102,7 +102,7 @@ def render(
         for m in measures
         if m in MEASURE_NOTES
     }
-    script = _template_text("report.js")
+    script = template_text("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     data = {
         "tables": tables,
@@ -115,7 +115,7 @@ def render(
     partial = content.partial_name(comparison, chosen.metric)
     facts = comparison.info
     environment_ = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_template_text),
+        loader=jinja2.FunctionLoader(template_text),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -126,7 +126,7 @@ def render(
         title=_title(comparison, dataset),
         script_hash=f"'sha256-{digest}'",
         script=Markup(script),
-        css=Markup(_template_text("report.css") + _word_rules() + style.dark_rules()),
+        css=Markup(template_text("report.css") + _word_rules() + style.dark_rules()),
         answer=split_answer(clean(comparison.answer)),
         notes=[
             style.sentence(clean(n)) + ("" if clean(n).endswith((".", "!", "?")) else ".")
@@ -171,7 +171,8 @@ def render(
 # small parts -------------------------------------------------------------------------------------
 
 
-def _template_text(name: str) -> str:
+def template_text(name: str) -> str:
+    """Return a template, style sheet or script of the package."""
     path = Path(__file__).with_name("templates") / name
     return path.read_text(encoding="utf-8")
 

@@ -84,9 +84,9 @@ def scanpath(fixations: pd.DataFrame, words: pd.DataFrame) -> Figure:
     part = foot / (height + foot)
     ax = figure.add_axes((0.01, part, 0.98, 1 - part))
     if len(placed):
-        _draw_words(ax, placed, width * 72 / span)
+        draw_words(ax, placed, width * 72 / span)
     if len(points):
-        _draw_path(figure, ax, points)
+        draw_path(figure, ax, points)
     ax.set_xlim(left - 0.02 * span, right + 0.02 * span)
     ax.set_ylim(bottom + 0.04 * span, top - 0.04 * span)
     ax.set_aspect("equal")
@@ -94,7 +94,8 @@ def scanpath(fixations: pd.DataFrame, words: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_words(ax: Axes, words: pd.DataFrame, points_per_pixel: float) -> None:
+def draw_words(ax: Axes, words: pd.DataFrame, points_per_pixel: float) -> None:
+    """Write every word in the middle of its box, in one size that fits most of them."""
     box = words[["left", "top", "right", "bottom"]].to_numpy(float)
     shown = [style.shorten(w, 24) for w in words["text"]]
     room = (box[:, 2] - box[:, 0]) * points_per_pixel / np.maximum([len(w) for w in shown], 1)
@@ -107,7 +108,8 @@ def _draw_words(ax: Axes, words: pd.DataFrame, points_per_pixel: float) -> None:
         )  # fmt: skip
 
 
-def _draw_path(figure: Figure, ax: Axes, points: pd.DataFrame) -> None:
+def draw_path(figure: Figure, ax: Axes, points: pd.DataFrame) -> None:
+    """Draw fixations (x, y, duration, index, word) as a path, with a legend below."""
     xy = points[["x", "y"]].to_numpy(float)
     duration = floats(points, "duration")
     n = len(xy)
