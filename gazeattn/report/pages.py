@@ -324,7 +324,8 @@ def _places(dataset: GazeDataset) -> Any:
     if not known.any():
         return style.empty("Not in this corpus: no positions.")
     x, y = x[known], y[known]
-    (left, right), (top, bottom) = (np.percentile(v, [0.5, 99.5]) + [0, 1] for v in (x, y))
+    (left, right), (top, bottom) = (np.percentile(v, [0.5, 99.5]) for v in (x, y))
+    right, bottom = right + 1, bottom + 1
     map_, _, _ = np.histogram2d(y, x, bins=120, range=[[top, bottom], [left, right]])
     figure = style.new_figure(style.WIDTH, 3.4)
     ax = figure.subplots()

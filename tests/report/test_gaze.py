@@ -106,7 +106,7 @@ def test_a_picture_lies_where_its_offset_says(tmp_path: Path) -> None:
 def test_a_broken_picture_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.png"
     path.write_bytes(content)
-    with pytest.raises(DataError, match="broken.png"):
+    with pytest.raises(DataError, match=r"broken\.png"):
         read_image(path)
 
 
@@ -158,9 +158,7 @@ def test_texts_cannot_run_as_script(tmp_path: Path) -> None:
     plot_overview(data, tmp_path)
     for path in tmp_path.glob("*.html"):
         text = path.read_text("utf-8")
-        assert (
-            "<img src=x" not in text and "onerror=alert" not in re.sub(r"&[^;]+;", "", text)
-        ) or ("&lt;img src=x" in text)
+        assert "<img src=x" not in text
         assert "</script><img" not in text
         assert "default-src 'none'" in text
         assert not re.search(r'(?:src|href)="(?!data:|#)', text)
