@@ -226,12 +226,6 @@ def layer_curve(
         low, high = floats(rows, "low"), floats(rows, "high")
         if bold and np.isfinite(low).any():
             ax.fill_between(x, low, high, color=style.SERIES[0], alpha=0.18, linewidth=0)
-    ceiling = floats(layers[layers["method"] == order[0]], "ceiling")
-    if np.isfinite(ceiling).any():
-        ax.axhline(
-            float(np.nanmedian(ceiling)), color=CEILING, linestyle=(0, (4, 2)), linewidth=1.6,
-            label="noise ceiling",
-        )  # fmt: skip
     ax.xaxis.set_major_locator(MaxNLocator(12, integer=True, min_n_ticks=1))
     ax.set_xlabel("layer (0 is next to the input)")
     ax.set_ylabel(f"{style.metric_label(metric)}\nwith {label(measure)}")
