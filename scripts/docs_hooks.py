@@ -22,7 +22,10 @@ PACKAGE = REPOSITORY / "gazeattn"
 CONF = REPOSITORY / "conf"
 MARK = re.compile(r"^<!-- (registry|conf): (\w+) -->$", re.MULTILINE)
 PRIVATE_ROOMS = {"cli"}  # the command line has its own page
-FACTS = ("task", "size", "licence", "family", "bounds", "citation", "description")
+FACTS = (
+    *("task", "size", "licence", "family", "bounds", "citation", "description"),
+    *("vendor", "formats", "tested_on"),
+)
 
 
 def rooms() -> dict[str, list[str]]:

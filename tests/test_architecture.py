@@ -25,7 +25,7 @@ INDIRECT = {
     "accelerate": "transformers loads weights straight into a dtype with it",
     "safetensors": "transformers reads and writes weights with it",
 }
-IMPORT_NAMES = {"hydra-core": "hydra"}
+IMPORT_NAMES = {"hydra-core": "hydra", "pillow": "PIL", "scikit-learn": "sklearn"}
 
 
 def joined(words: str) -> list[str]:

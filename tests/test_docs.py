@@ -21,7 +21,12 @@ DOCS = REPOSITORY / "docs"
 README = REPOSITORY / "README.md"
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = [p for p in (README, REPOSITORY / "CONTRIBUTING.md", *PAGES) if p.exists()]
-COMMANDS = {"compare", "datasets", "models", "methods", "metrics", "fetch"}
+COMMANDS = {"compare", "datasets", "models", "methods", "metrics", "fetch"} | {
+    "readers",
+    "inspect",
+    "import",
+    "plot",
+}
 
 FENCE = re.compile(
     r"^(?P<mark>`{3,})(?P<language>\w*).*?\n(?P<body>.*?)^(?P=mark)\s*$", re.M | re.S

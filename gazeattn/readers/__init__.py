@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def head_of(path: str | os.PathLike[str]) -> bytes:
     try:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
             return file.read(HEAD)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"the gzip file is damaged or cut ({error})", source=path) from None
 
 

@@ -1,4 +1,4 @@
-"""Reading a person's own table (CSV, TSV, Parquet; gz) without guessing at its values.
+"""Reading tables (CSV, TSV, Parquet; gz) without guessing at their values.
 
 Everything is text until the schema says otherwise: the id ``007`` and the word ``NA`` stay what
 they are, and only number columns know missing marks.
@@ -11,7 +11,8 @@ import csv
 import gzip
 import os
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -39,6 +40,9 @@ FIRST_ROW = 2
 """Number of the first data row in messages: the header line is row 1, as spreadsheets count."""
 
 THREADS = min(4, os.cpu_count() or 1)
+
+NUMBER_MARKS = tuple(sorted({*MISSING_NUMBERS, "NaN", "NA", "N/A", "NULL", "None", "Null", "<NA>"}))
+"""Texts that mean "missing" in a number column, as Arrow compares them: with their case."""
 
 
 def read_table(
@@ -81,13 +85,13 @@ def read_table(
         The column map has a name that the schema does not know.
     """
     path, form = Path(path).expanduser(), form or Format()
-    data = _unpacked(path, file_bytes(path) if data is None else data)
+    data = unpacked(path, file_bytes(path) if data is None else data)
     if data[:4] == b"PAR1":
         return name_columns(
-            _parquet(path, data), schema, columns, step=step, source=path, first_row=FIRST_ROW
+            parquet_frame(path, data), schema, columns, step=step, source=path, first_row=FIRST_ROW
         )
-    text = _Text(path, data, form)
-    _check_names(text.names, path)
+    text = TextTable(path, data, form)
+    check_names(text.names, path)
     sources = _sources(text.names, columns or {}, schema, path, step)
     if not sources and len(text.names) == 1:
         words = text.names[0].split()
@@ -118,7 +122,7 @@ def name_columns(
     log = LossLog()
     frame = frame.reset_index(drop=True)
     frame.columns = pd.Index([str(c) for c in frame.columns])
-    _check_names(list(frame.columns), source)
+    check_names(list(frame.columns), source)
     sources = _sources(list(frame.columns), columns or {}, schema, source, step)
     if not len(frame):
         raise DataError(f"the {step} table has a header but no rows", source=source)
@@ -127,11 +131,12 @@ def name_columns(
     return _clean(frame, schema, log, step, source, first_row), log
 
 
-def _unpacked(path: Path, data: Data) -> Data:
+def unpacked(path: Path, data: Data) -> Data:
+    """Return the bytes of a table file, taken out of gzip; refuse empty files and archives."""
     if data[:2] == b"\x1f\x8b":
         try:
             data = gzip.decompress(data)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"the gzip file is damaged or cut ({error})", source=path) from None
     if not bytes(data[:1024]).strip() and not bytes(data).strip():
         raise DataError("the file is empty", source=path)
@@ -145,14 +150,15 @@ def _unpacked(path: Path, data: Data) -> Data:
     return data
 
 
-def _parquet(path: Path, data: Data) -> pd.DataFrame:
+def parquet_frame(path: Path, data: Data) -> pd.DataFrame:
+    """Return the content of a Parquet file."""
     try:
         return pd.read_parquet(pa.BufferReader(data)).reset_index(drop=True)
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"the Parquet file is damaged or cut ({error})", source=path) from None
 
 
-class _Text:
+class TextTable:
     """A delimited text file: its encoding, separator and header, and its rows on demand."""
 
     def __init__(self, path: Path, data: Data, form: Format) -> None:
@@ -190,7 +196,7 @@ class _Text:
             return self._read(numeric)
         except pa.ArrowInvalid as error:
             if "conversion error" not in str(error):
-                raise self._row_error() from None
+                raise self.row_error() from None
         frame = self._read(set())  # as text: the schema check finds the value and its row
         for name in numeric & set(frame) if self.form.decimal == "," else ():
             frame[name] = self._with_point(frame[name], name)
@@ -209,32 +215,64 @@ class _Text:
             )
         return values.str.replace(",", ".", regex=False)
 
-    def _read(self, numeric: set[str], threads: bool = True) -> pd.DataFrame:
+    def _read(self, numeric: set[str]) -> pd.DataFrame:
+        return self.arrow(numeric).to_pandas(split_blocks=True)
+
+    def arrow(
+        self,
+        numeric: Collection[str],
+        *,
+        marks: Collection[str] = NUMBER_MARKS,
+        decimal: str | None = None,
+        quoted: bool | None = None,
+        threads: bool = True,
+        bad_row: Callable[[pa_csv.InvalidRow], str] | None = None,
+    ) -> pa.Table:
+        """Return all rows as an Arrow table of text and, for `numeric`, float64 columns.
+
+        Parameters
+        ----------
+        numeric
+            Columns to read as numbers.
+        marks
+            Texts that mean "missing" in them.
+        decimal, quoted
+            Decimal mark, and whether quotes enclose cells; default: what the form says.
+        bad_row
+            Called for each row with another number of cells than the header; says ``"skip"`` or
+            ``"error"``.
+
+        Raises
+        ------
+        pyarrow.ArrowInvalid
+            A cell of a number column holds no number, or a row has another number of cells.
+        """
         types = {n: pa.float64() if n in numeric else pa.large_string() for n in self.names}
-        marks = sorted({*MISSING_NUMBERS, "NaN", "NA", "N/A", "NULL", "None", "Null", "<NA>"})
-        table = pa_csv.read_csv(
+        quoted = self.quoted if quoted is None else quoted
+        return pa_csv.read_csv(
             pa.BufferReader(memoryview(self.data)[self.header_at :]),
             pa_csv.ReadOptions(
                 use_threads=threads, column_names=self.names, skip_rows=1, block_size=1 << 22
             ),
             pa_csv.ParseOptions(
                 delimiter=self.separator,
-                quote_char=(self.form.quote or False) if self.quoted else False,
-                newlines_in_values=self.quoted,  # finding row ends is slower with it
+                quote_char=(self.form.quote or False) if quoted else False,
+                newlines_in_values=quoted,  # finding row ends is slower with it
+                invalid_row_handler=bad_row,
             ),
             pa_csv.ConvertOptions(
                 column_types=types,
                 strings_can_be_null=False,
-                null_values=marks,
-                decimal_point=self.form.decimal,
+                null_values=list(marks),
+                decimal_point=decimal or self.form.decimal,
                 check_utf8=False,  # `check_bytes` did
             ),
         )
-        return table.to_pandas(split_blocks=True)
 
-    def _row_error(self) -> DataError:
+    def row_error(self, quoted: bool | None = None) -> DataError:
+        """Return the error that says which row has another number of cells than the header."""
         try:
-            self._read(set(), threads=False)
+            self.arrow((), threads=False, quoted=quoted)
         except pa.ArrowInvalid as error:
             found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", str(error))
             if found:
@@ -253,7 +291,8 @@ class _Text:
         return DataError("not a readable table", source=self.path)
 
 
-def _check_names(names: list[str], path: object) -> None:
+def check_names(names: list[str], path: object) -> None:
+    """Raise `DataError` where a name stands twice in a header."""
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         raise DataError(

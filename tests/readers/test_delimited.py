@@ -101,6 +101,7 @@ def test_zero_bytes_are_damage(read: Any) -> None:
         (b" \n\n", "empty"),
         (b"\x1f\x8b\x08\x00", "damaged or cut"),
         (gzip.compress(BODY.encode() * 100)[:-20], "damaged or cut"),
+        (b"\x1f\x8b\x08\x00\x92\xed\rk\x02\xff}\x90o", "damaged or cut"),
         (b"PK\x03\x04rest", "spreadsheet"),
         (b"PAR1 not really", "Parquet file is damaged"),
         (b"participant,text\n", "no rows"),
