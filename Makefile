@@ -86,6 +86,7 @@ docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: setup assets
+	@$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[dev,bench]'
 	@for file in benchmarks/[a-z]*.py; do \
 	  echo "== $$file"; $(TEST_ENV) $(BIN)/python "$$file" || exit 1; done
 
