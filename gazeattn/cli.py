@@ -154,6 +154,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+MAX_BLOCKS = 30  # rows of a table in the terminal
+
+
 _COMMANDS = {
     "compare": "compare human reading attention with a language model's attention",
     "datasets": "list the data sets: task, size, licence, citation, installed or not",
@@ -289,6 +292,10 @@ def _inspect(options: argparse.Namespace) -> int:
     chosen = dict(map(option, options.option))
     recording, found, picture = inspect_file(options.files, options.to, options.reader, chosen)
     _table(recording.source, ("fact", "value"), overview(recording))
+    title = "samples"
+    if len(found) > MAX_BLOCKS:
+        title = f"samples: the {MAX_BLOCKS} of {len(found)} blocks with the most missing"
+        found = found.nlargest(MAX_BLOCKS, "missing", keep="first").sort_index()
     if len(found):
         shown = found.assign(
             **{
@@ -298,7 +305,7 @@ def _inspect(options: argparse.Namespace) -> int:
             seconds=[f"{v:.1f}" for v in found["seconds"]],
             rate=[f"{v:g}" for v in found["rate"].round(1)],
         )
-        _table("samples", list(found.columns), shown.to_numpy().tolist())
+        _table(title, list(found.columns), shown.to_numpy().tolist())
     _losses(recording.lost)
     print(f"picture: {picture.resolve()}")
     return 0

@@ -6,13 +6,14 @@ A module of this package that registers a reader is found by itself; nothing els
 from __future__ import annotations
 
 import gzip
+import inspect
 import os
 import zlib
 from pathlib import Path
 from typing import Any
 
 from gazeattn import registry
-from gazeattn.errors import DataError
+from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.recordings import Recording
 
 __all__ = ["Recording", "identify", "read"]
@@ -74,8 +75,12 @@ def read(path: str | os.PathLike[str], reader: str | None = None, **options: Any
     DataError
         The file cannot be used; the message says where and why.
     UnknownNameError
-        No reader has this name.
+        No reader, or no option of it, has this name.
     """
     path = Path(path).expanduser()
     entry = registry.readers.get(reader or identify(path))
+    known = list(inspect.signature(entry.obj).parameters)[1:]
+    for name in options:
+        if name not in known:
+            raise UnknownNameError(f"option of reader {entry.name!r}:", name, known)
     return entry.obj(path, **options).check()

@@ -108,6 +108,7 @@ def overview(recording: Recording) -> list[tuple[str, str]]:
         facts.append(("screen", " x ".join(f"{v:g}" for v in info["screen"])))
     for name, table in recording.tables().items():
         facts.append((name, f"{len(table):,} rows"))
+    facts += _of_fixations(recording)
     people = {
         str(p)
         for table in recording.tables().values()
@@ -116,4 +117,22 @@ def overview(recording: Recording) -> list[tuple[str, str]]:
     }
     if people:
         facts.append(("participants", ", ".join(sorted(people)[:8])))
+    return facts
+
+
+def _of_fixations(recording: Recording) -> list[tuple[str, str]]:
+    """Return how good the fixations are: durations, and shares without a place or off screen."""
+    table = recording.fixations
+    if table is None or not len(table):
+        return []
+    facts = []
+    if "duration" in table and table["duration"].notna().any():
+        facts.append(("median fixation", f"{table['duration'].median():g} ms"))
+    if {"x", "y"} <= set(table):
+        x, y = (table[c].to_numpy(dtype=np.float64, na_value=np.nan) for c in ("x", "y"))
+        there = ~(np.isnan(x) | np.isnan(y))
+        facts.append(("fixations without a position", f"{100 * (1 - there.mean()):.1f} %"))
+        off = _off_screen(x[there], y[there], recording.info.get("screen"))
+        if off == off:
+            facts.append(("fixations off the screen", f"{100 * off:.1f} %"))
     return facts

@@ -71,16 +71,21 @@ def recording_figure(recording: Recording) -> Figure:
     if points["eye"].nunique() > 1:
         where.legend(loc="upper right")
 
-    start = points["time"].min()
+    line = points[points["eye"] == points["eye"].iloc[0]]
+    time = line["time"].to_numpy(float)
+    timed = bool(np.isfinite(time).all() and (np.diff(time) >= 0).all())
+    start = time[0] if timed else 0.0
+    # a clock that is missing, or starts again in every trial, gives no common axis
+    when = time - start if timed else np.arange(len(line))
     for axis, dash, colour in (("x", "-", HUMAN), ("y", "--", MODEL)):
-        line = points[points["eye"] == points["eye"].iloc[0]].sort_values("time", kind="stable")
-        over.plot(line["time"] - start, line[axis], dash, lw=0.7, color=colour, label=axis)
+        over.plot(when, line[axis], dash, lw=0.7, color=colour, label=axis)
     blinks = recording.blinks
-    if blinks is not None and len(blinks):
+    if timed and blinks is not None and len(blinks):
         shown = blinks.dropna(subset=["onset", "duration"]).head(2000)
         for onset, duration in zip(shown["onset"], shown["duration"], strict=True):
             begin = onset / 1000 - start
             over.axvspan(begin, begin + duration / 1000, color=MUTED, alpha=0.25, lw=0)
-    over.set(xlabel="time (s)", ylabel="position (px)", ylim=(min(left, top), max(right, bottom)))
+    over.set(ylabel="position (px)", ylim=(min(left, top), max(right, bottom)))
+    over.set_xlabel("time (s)" if timed else "in the order of the file")
     over.legend(loc="upper right", ncols=2)
     return figure
