@@ -39,10 +39,12 @@ def scanpath_points(fixations: pd.DataFrame, words: pd.DataFrame) -> pd.DataFram
     y = pd.to_numeric(points.get("y", empty)) if own or not len(words) else empty
     if "word" in points and len(words):
         boxes = placed.set_index("word")
-        at = points["word"].map((boxes["left"] + boxes["right"]) / 2)
+        # as numbers: of no fixation at all, the type would stay that of the ids
+        at = points["word"].map((boxes["left"] + boxes["right"]) / 2).astype(float)
         visit = points.groupby("word", dropna=True).cumcount().reindex(points.index).fillna(0)
         size = float((placed["bottom"] - placed["top"]).median())
-        over = points["word"].map((boxes["top"] + boxes["bottom"]) / 2) - visit * size * 0.12
+        middle = points["word"].map((boxes["top"] + boxes["bottom"]) / 2).astype(float)
+        over = middle - visit * size * 0.12
         lacking = x.isna() | y.isna()
         x, y = x.where(~lacking, at), y.where(~lacking, over)
     return points.assign(x=x, y=y)

@@ -135,6 +135,18 @@ def test_an_empty_trial_is_drawn_as_its_stimulus(tmp_path: Path) -> None:
     assert "No fixation has a place" in (tmp_path / "empty_animation.html").read_text("utf-8")
 
 
+def test_a_corpus_without_fixations_is_drawn(tmp_path: Path) -> None:
+    data = dataset()
+    words = data.words.assign(word=data.words["word"])
+    typed = data.fixations.assign(word=pd.Series("1", index=data.fixations.index, dtype="str"))
+    for boxes in (words, words.drop(columns=["left", "top", "right", "bottom"])):
+        for fixations in (typed.head(0), typed):
+            shown = GazeDataset(
+                "d", fixations, boxes, data.trials, stimuli=data.stimuli, info={"citation": "c"}
+            )
+            assert plot_trial(shown, "t1", tmp_path) and plot_overview(shown, tmp_path)
+
+
 def test_the_animation_keeps_time_and_says_what_it_assumes() -> None:
     def data_of(page: str) -> dict[str, object]:
         found = re.search(r'id="data">(.*?)</script>', page, re.S)
