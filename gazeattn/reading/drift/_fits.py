@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from gazeattn.reading.drift._lines import PUBLISHED_SPACING, nearest_line, spacing_of
 
@@ -71,9 +72,10 @@ def best_stretch(
 def _grid(moved: np.ndarray, offsets: np.ndarray, lines: np.ndarray, power: int) -> np.ndarray:
     """Return the loss of each row of `moved` under each offset, from values rounded to bins.
 
-    Each row becomes a histogram; its product with the table of distances for all offsets gives
-    all losses at once, at a cost that hardly depends on the number of fixations. Points far
-    outside the text count as if just outside it, so that a stray one cannot decide.
+    The table of distances holds a row per bin and a column per offset; which bins a row of
+    `moved` hits is a sparse matrix, whose product with the table gives all losses at once. (A
+    dense product would be spread over threads, which on a busy machine wait for each other.)
+    Points far outside the text count as if just outside it, so that a stray one cannot decide.
     """
     spacing = spacing_of(lines)
     width = spacing / PUBLISHED_SPACING
@@ -81,11 +83,11 @@ def _grid(moved: np.ndarray, offsets: np.ndarray, lines: np.ndarray, power: int)
     low, high = lines[0] - reach, lines[-1] + reach
     n_bins = int(np.ceil((high - low) / width)) + 1
     bins = np.rint((np.clip(moved, low, high) - low) / width).astype(np.int64)
-    rows = np.arange(len(moved))[:, None] * n_bins
-    counts = np.bincount((bins + rows).ravel(), minlength=n_bins * len(moved))
+    ends = np.arange(len(moved) + 1) * moved.shape[1]
+    hits = sparse.csr_array((np.ones(bins.size), bins.ravel(), ends), shape=(len(moved), n_bins))
     at = low + width * np.arange(n_bins)[:, None] + offsets[None, :]
     distance = np.abs(at - lines[nearest_line(at, lines)])
-    return counts.reshape(len(moved), n_bins).astype(np.float64) @ distance**power
+    return np.asarray(hits @ distance**power)
 
 
 def _candidates(loss: np.ndarray, k: np.ndarray, o: np.ndarray) -> list[tuple[int, int]]:
