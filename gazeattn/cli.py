@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,7 +83,14 @@ def _main(arguments: list[str]) -> int:
     if not first.startswith("-") and first not in _COMMANDS:
         raise UnknownNameError("command", first, _COMMANDS)
     options = parser.parse_args(arguments)
-    return int(options.run(options))
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        return int(options.run(options))
+
+
+def _show_warning(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+    """Print a warning as one line for people, without the place in the source."""
+    print(f"gazeattn: warning: {message}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -253,8 +261,10 @@ def _fetch(options: argparse.Namespace) -> int:
 
     assets, corpora = [], []
     for name in options.names:
+        if name not in ASSETS and name not in registry.datasets:
+            raise UnknownNameError("data set or model", name, [*ASSETS, *registry.datasets.names()])
         info = registry.datasets.get(name).info if name in registry.datasets else {}
-        if name in ASSETS or not info:
+        if name in ASSETS:
             assets.append(name)
         elif "page" in info:
             corpora.append(name)
@@ -286,11 +296,12 @@ def _readers(options: argparse.Namespace) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    from gazeattn.experiments.files import inspect_file, option
+    from gazeattn.experiments.files import inspect_file
     from gazeattn.readers.quality import overview
 
-    chosen = dict(map(option, options.option))
-    recording, found, picture = inspect_file(options.files, options.to, options.reader, chosen)
+    recording, found, picture = inspect_file(
+        options.files, options.to, options.reader, options.option
+    )
     _table(recording.source, ("fact", "value"), overview(recording))
     title = "samples"
     if len(found) > MAX_BLOCKS:
@@ -312,11 +323,10 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from gazeattn.experiments.files import import_files, option
+    from gazeattn.experiments.files import import_files
 
-    chosen = dict(map(option, options.option))
     rows, lost = import_files(
-        options.files, options.to, options.reader, chosen, overwrite=options.overwrite
+        options.files, options.to, options.reader, options.option, overwrite=options.overwrite
     )
     _table("imported", ("table", "rows"), [(k, f"{v:,}") for k, v in rows.items()])
     _losses(lost)
@@ -326,10 +336,11 @@ def _import(options: argparse.Namespace) -> int:
 
 def _plot(options: argparse.Namespace) -> int:
     from gazeattn.datasets import load
-    from gazeattn.experiments.files import option
+    from gazeattn.experiments.files import options_for
     from gazeattn.experiments.plots import first_trial, plot_overview, plot_trial
 
-    dataset = load(options.dataset, options.root, **dict(map(option, options.option)))
+    loader = registry.datasets.get(options.dataset).obj
+    dataset = load(options.dataset, options.root, **options_for(loader, options.option))
     to = options.to or os.path.join("outputs", "plot", options.dataset)
     if options.trial is None:
         paths = plot_overview(dataset, to)

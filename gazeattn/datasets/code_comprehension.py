@@ -73,6 +73,8 @@ def load(folder: Path, page: Corpus) -> GazeDataset:
     if words is not None:
         words["line"] = lines_of(words)
     stimuli, n_code, n_tasks = _stimuli(folder, trials, sorted(boxed), file_ids)
+    # versions of a snippet differ in a name or in the question asked
+    trials["family"] = trials["stimulus"].str.replace(r"-V\d+$", "", regex=True)
     trials["has_areas"] = trials["stimulus"].isin(list(boxed))
     trials["has_code"] = [bool(stimuli[s].get("text")) for s in trials["stimulus"]]
     bare = trials.loc[~trials["has_areas"], "trial"]

@@ -104,6 +104,9 @@ class Corpus:
         Counts by edition, e.g. ``{"release": {"participants": 57, "trials": 4782}}``.
     labels, tasks : tuple of str
         What can be predicted from it.
+    item : str
+        Column of the trials that says what counts as one text or image in splits: versions of
+        one text, or pages of one passage, belong together.
     readers_note : str
         What the readers did, for a report's first sentence (``"information seeking"``).
     obtain : str
@@ -133,6 +136,7 @@ class Corpus:
     expected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+    item: str = "stimulus"
     readers_note: str = ""
     version: str = ""
     obtain: str = ""
@@ -446,13 +450,21 @@ def finish(dataset: GazeDataset, page: Corpus, folder: Path) -> GazeDataset:
         "screen": page.screen,
         "labels": page.labels,
         "tasks": page.tasks,
+        "item": page.item,
         "folder": str(folder),
         **own,
         "unverified": [*page.unverified, *own.get("unverified", ())],
     }
+    dataset.trials.attrs["item"] = page.item
     found = dataset.info["counts"] = counts(dataset)
     edition = dataset.info.setdefault("edition", nearest_edition(found, page))
-    expected = page.expected.get(edition, {})
+    compare_counts(dataset, page.name, page.expected.get(edition, {}))
+    return dataset
+
+
+def compare_counts(dataset: GazeDataset, name: str, expected: Mapping[str, int]) -> None:
+    """Note and warn of counts that differ from those of the edition."""
+    found, edition = dataset.info["counts"], dataset.info["edition"]
     reasons = [
         f"{what}: {number} expected for {edition!r}, {found.get(what, 'none')} found"
         for what, number in expected.items()
@@ -462,9 +474,8 @@ def finish(dataset: GazeDataset, page: Corpus, folder: Path) -> GazeDataset:
         dataset.lost.add("counts", "note", reason, 1, "counts")
     if reasons:
         more = f"; and {len(reasons) - 5} more (see lost)" if len(reasons) > 5 else ""
-        message = f"data set {page.name!r}, {'; '.join(reasons[:5])}{more}"
-        warnings.warn(message, UserWarning, stacklevel=4)
-    return dataset
+        message = f"data set {name!r}, {'; '.join(reasons[:5])}{more}"
+        warnings.warn(message, UserWarning, stacklevel=5)
 
 
 def nearest_edition(found: Mapping[str, int], page: Corpus) -> str:

@@ -27,9 +27,9 @@ def find_files(folder: Path, pattern: str) -> list[Path]:
     ``*``, or an id in braces as in ``P{participant}.csv``, stands for any part.
     """
     pattern = re.sub(r"\{\w*\}", "*", pattern)
-    plain = {p.name: p for p in folder.glob(pattern) if p.is_file()}
-    packed = [p for p in folder.glob(f"{pattern}.gz") if p.name[:-3] not in plain]
-    return sorted([*plain.values(), *packed])
+    plain = {p for p in folder.glob(pattern) if p.is_file()}
+    packed = [p for p in folder.glob(f"{pattern}.gz") if p.with_suffix("") not in plain]
+    return sorted([*plain, *packed])
 
 
 def text_table(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import zipfile
@@ -65,7 +66,9 @@ def fetch_corpus(
         if not file.urls or "{" in file.name:
             if not file.optional:
                 where = page.url or "see the publication"
-                by_hand.append(f"- {file.name}: {file.note or where}")
+                ids = re.findall(r"\{(\w+)\}", file.name)
+                each = f" (one for each {' and '.join(ids)})" if ids else ""
+                by_hand.append(f"- {file.name}{each}: {file.note or where}")
             continue
         try:
             _fetch_file(page, file, folder, progress)

@@ -8,6 +8,7 @@ doi:10.1038/s41597-025-06272-2.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pandas as pd
 from gazeattn.assets import find_asset
 from gazeattn.columns import as_number, as_text, as_truth
 from gazeattn.datasets.base import GazeDataset
+from gazeattn.datasets.corpus import compare_counts, counts
 from gazeattn.datasets.joining import is_in
 from gazeattn.datasets.layouts import lines_of, number_layouts
 from gazeattn.downloads import asset_path
@@ -65,6 +67,10 @@ _WRAPPED_OTHERWISE = frozenset(
 """Texts of the sample whose published image breaks lines at other words than the boxes do. The
 boxes agree with the labels that the tracker reported, so they are what was read."""
 
+SAMPLE = {"participants": 2, "trials": 24, "stimuli": 12, "fixations": 3209}
+SLICE = {"participants": 3, "trials": 30, "stimuli": 10, "fixations": 2744, "word_rows": 3310}
+"""Counts of the published tables, compared with what was loaded."""
+
 _UNVERIFIED = (
     "viewing distance, screen size in cm and font are not part of these files",
     "which clock zero the fixation onsets use (the first fixation of a text starts seconds after "
@@ -103,7 +109,9 @@ def onestop_sample(
         "version": f"{asset.package} {asset.version}",
         "checksums": {m.name: m.sha256 for m in asset.members.values()},
         "description": asset.description,
+        "edition": "sample",
     }
+    _counted(dataset, SAMPLE)
     _add_images(dataset, areas, folder)
     if samples:
         dataset.samples = _samples(pd.read_parquet(folder / "raw_gaze.parquet"))
@@ -158,7 +166,14 @@ def onestop_slice(root: str | os.PathLike[str] | None = None) -> GazeDataset:
         "version": "demo data of Scanpath Studio, snapshot 886a713",
         "checksums": {p.name: sha256(p) for p in paths.values()},
         "description": "OneStop slice: English news paragraphs, EyeLink, information seeking",
+        "edition": "slice",
     }
+    return _counted(dataset, SLICE)
+
+
+def _counted(dataset: GazeDataset, expected: Mapping[str, int]) -> GazeDataset:
+    dataset.info["counts"] = counts(dataset)
+    compare_counts(dataset, dataset.name, expected)
     return dataset
 
 
@@ -204,6 +219,7 @@ def parse_onestop(
         several.index,
     )
     seeking = trials["condition"].dropna().unique()
+    report = _report(areas, source)
     return GazeDataset(
         name=name,
         fixations=table,
@@ -218,9 +234,11 @@ def parse_onestop(
             "language": "en",
             "screen": SCREEN,
             "labels": ("is_correct", "difficulty_level"),
+            "counts": {"word_rows": len(report)},
+            "item": trials.attrs.get("item", "stimulus"),
             "unverified": list(_UNVERIFIED),
         },
-        reports={"eyelink": _report(areas, source)},
+        reports={"eyelink": report},
         lost=lost,
     )
 
@@ -304,6 +322,9 @@ def _trials(areas: pd.DataFrame) -> pd.DataFrame:
     for column, kind in _TRIAL_FACTS.items():
         if column in rows:
             trials[column] = _typed(rows[column], kind, "ia")
+    if {"article_batch", "article_id"} <= set(trials):  # paragraphs and versions of one article
+        trials["article"] = trials["article_batch"] + "_" + trials["article_id"]
+        trials.attrs["item"] = "article"
     return trials
 
 

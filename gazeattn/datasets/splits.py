@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 
 from gazeattn.columns import as_text
+from gazeattn.datasets.base import GazeDataset
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.losses import Loss, LossLog
 from gazeattn.storage import write_json
@@ -38,7 +39,7 @@ PARTS = ("train", "val", "test", "dropped")
 REGIMES = ("unseen_reader", "unseen_text", "unseen_both")
 BY = ("reader", "text", "both")
 COLUMNS = ("trial", "participant", "item", "part", "regime")
-FORMAT = "gazeattn-split-1"
+FORMAT = "gazeattn-split-2"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Split:
             rows &= self.table["regime"] == regime
         return self.table.loc[rows, "trial"].tolist()
 
-    def of(self, trials: pd.Series) -> pd.DataFrame:
+    def of(self, trials: Sequence[str] | pd.Series) -> pd.DataFrame:
         """Return part and regime for rows of any table by their trial.
 
         Fixations, windows and word measures follow their trial, so that none of them can lie on
@@ -90,6 +91,7 @@ class Split:
             A trial that the split does not know.
         """
         known = self.table.set_index("trial")[["part", "regime"]]
+        trials = trials if isinstance(trials, pd.Series) else pd.Series(list(trials), dtype="str")
         ids = as_text(trials)
         unknown = ~ids.isin(known.index)
         if unknown.any():
@@ -166,17 +168,15 @@ class Split:
                 hint="Choose another name, or remove it",
             )
         rows = self.table[list(COLUMNS)].astype(object).where(self.table.notna(), None)
-        write_json(
-            path,
-            {
-                "format": FORMAT,
-                "digest": self.digest,
-                "how": self.how,
-                "lost": self.lost.to_frame().to_dict("records"),
-                "columns": list(COLUMNS),
-                "rows": rows.to_numpy().tolist(),
-            },
-        )
+        content = {
+            "format": FORMAT,
+            "digest": self.digest,
+            "how": self.how,
+            "lost": self.lost.to_frame().to_dict("records"),
+            "columns": list(COLUMNS),
+            "rows": rows.to_numpy().tolist(),
+        }
+        write_json(path, {**content, "checksum": _checksum(content)})
         return path
 
     @classmethod
@@ -195,19 +195,27 @@ class Split:
             raise DataError(f"not a split file ({error})", source=path) from None
         if not isinstance(raw, dict) or raw.get("format") != FORMAT:
             raise DataError("not a split file", source=path, expected=f"format {FORMAT!r}")
+        if "digest" not in raw:
+            raise DataError("the split file is damaged (no digest)", source=path)
         try:
             table = _typed(pd.DataFrame(raw["rows"], columns=raw["columns"]))
             found = cls(table, dict(raw["how"]), LossLog(Loss(**x) for x in raw["lost"]))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the split file is damaged ({error})", source=path) from None
-        if found.digest != raw.get("digest"):
+        content = {k: v for k, v in raw.items() if k != "checksum"}
+        if found.digest != raw["digest"] or _checksum(content) != raw.get("checksum"):
             raise DataError(
-                "the rows of the split were changed after it was saved",
+                "the split was changed after it was saved",
                 source=path,
-                expected=str(raw.get("digest")),
-                found=found.digest,
+                expected=str(raw.get("checksum")),
+                found=_checksum(content),
             )
         return found.check()
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:
@@ -215,22 +223,21 @@ def _typed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def kfold(
-    trials: pd.DataFrame,
+    data: GazeDataset | pd.DataFrame,
     *,
     by: str = "both",
     folds: int = 5,
     fold: int = 0,
     seed: int = 0,
     stratify: str | None = None,
-    item: str = "stimulus",
-    dataset: str = "",
+    item: str | None = None,
 ) -> Split:
     """Return one of `folds` splits: test is `fold`, validation the next, training the rest.
 
     Parameters
     ----------
-    trials : DataFrame
-        See `gazeattn.tables.TRIALS`.
+    data : GazeDataset or DataFrame
+        A data set, or its trials (see `gazeattn.tables.TRIALS`).
     by : {"reader", "text", "both"}
     folds : int
         At least 3.
@@ -241,26 +248,27 @@ def kfold(
         Column of a label whose shares the folds should keep (scikit-learn's StratifiedGroupKFold).
         Trials without the label count as a class of their own.
     item
-        Column that says what counts as one text or image, e.g. ``"article_id"`` where several
-        stimuli are versions of one text.
-    dataset
-        Name for the record.
+        Column that says what counts as one text or image; None: what the corpus states, such as
+        the article where several stimuli are versions or pages of one, else ``"stimulus"``.
 
     Raises
     ------
     DataError
-        Fewer readers or items than folds, or a missing value in their column.
+        Fewer readers or items than folds, a missing value in their column, or one stimulus in
+        several items.
     UnknownNameError
         `by` or a column is not known.
     """
     if by not in BY:
         raise UnknownNameError("way to split", by, BY)
+    _whole(folds=folds, fold=fold, seed=seed)
     if not 3 <= folds or not 0 <= fold < folds:
         raise DataError(
             "a split needs three folds or more, and one of them as test",
             expected=f"folds of 3 or more and fold from 0 to {max(folds, 3) - 1}",
             found=f"folds={folds}, fold={fold}",
         )
+    trials, item, dataset = _source(data, item)
     table = _trials(trials, item, stratify)
     order = table["label"] if stratify else None
     axes = {}
@@ -273,19 +281,18 @@ def kfold(
 
 
 def split(
-    trials: pd.DataFrame,
+    data: GazeDataset | pd.DataFrame,
     *,
     by: str = "both",
     shares: Sequence[float] = (0.6, 0.2, 0.2),
     seed: int = 0,
-    item: str = "stimulus",
-    dataset: str = "",
+    item: str | None = None,
 ) -> Split:
     """Return one split with given shares of readers or items in training, validation and test.
 
     Parameters
     ----------
-    trials, by, seed, item, dataset
+    data, by, seed, item
         See `kfold`.
     shares : three numbers
         Of the readers, of the items, or of both; they sum to 1.
@@ -294,6 +301,8 @@ def split(
         raise UnknownNameError("way to split", by, BY)
     if len(shares) != 3 or min(shares) < 0 or abs(sum(shares) - 1) > 1e-9:
         raise DataError("shares must be three numbers that sum to 1", found=str(list(shares)))
+    _whole(seed=seed)
+    trials, item, dataset = _source(data, item)
     table = _trials(trials, item, None)
     axes = {}
     for axis, column in (("reader", "participant"), ("text", "item")):
@@ -315,21 +324,22 @@ def split(
 
 
 def published(
-    trials: pd.DataFrame,
-    folds: pd.DataFrame,
+    data: GazeDataset | pd.DataFrame,
+    folds: pd.DataFrame | None = None,
     *,
     fold: str | int,
-    item: str = "stimulus",
+    item: str | None = None,
     pure: bool = True,
-    dataset: str = "",
 ) -> Split:
     """Return a published split.
 
     Parameters
     ----------
-    trials
+    data
+        See `kfold`.
     folds : DataFrame
-        Columns trial, fold, part, regime as published, in the names used here.
+        Columns trial, fold, part, regime as published, in the names used here; None: those of
+        the data set (``reports["folds"]``).
     fold
         Which of them.
     item
@@ -339,6 +349,13 @@ def published(
         readers in the test regime ``unseen_text``. False keeps the published parts as they are,
         to compare with published figures; the split is then not checked for leakage.
     """
+    trials, item, dataset = _source(data, item)
+    if folds is None:
+        if not isinstance(data, GazeDataset) or "folds" not in data.reports:
+            raise DataError(
+                "no published folds", source=dataset or "data", expected="a table of folds"
+            )
+        folds = data.reports["folds"]
     rows = folds[as_text(folds["fold"]) == str(fold)]
     if not len(rows):
         raise UnknownNameError("fold", str(fold), sorted(as_text(folds["fold"]).unique()))
@@ -369,11 +386,25 @@ def published(
     return found.check() if pure else found
 
 
+def _source(data: GazeDataset | pd.DataFrame, item: str | None) -> tuple[pd.DataFrame, str, str]:
+    """Return the trials, the column of items and the name of the data set."""
+    if isinstance(data, GazeDataset):
+        return data.trials, item or data.info.get("item", "stimulus"), data.name
+    return data, item or data.attrs.get("item", "stimulus"), ""
+
+
+def _whole(**numbers: Any) -> None:
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise DataError(f"{name} must be a whole number", found=repr(value))
+
+
 def _trials(trials: pd.DataFrame, item: str, stratify: str | None) -> pd.DataFrame:
     """Return trial, participant, item and label, sorted by trial: the order of rows is no input."""
     for column in (item, *([stratify] if stratify else [])):
         if column not in trials:
             raise UnknownNameError("column of the trials", column, list(map(str, trials.columns)))
+    trials = trials.reset_index(drop=True)
     table = pd.DataFrame(
         {"trial": as_text(trials["trial"]), "participant": as_text(trials["participant"])}
     )
@@ -389,6 +420,16 @@ def _trials(trials: pd.DataFrame, item: str, stratify: str | None) -> pd.DataFra
             row=row,
             found=repr(table["trial"].iloc[row]),
         )
+    if item != "stimulus" and "stimulus" in trials:
+        items = table["item"].groupby(as_text(trials["stimulus"]).reset_index(drop=True)).nunique()
+        if (items > 1).any():
+            raise DataError(
+                f"one stimulus belongs to several items of column {item!r}: it could be in "
+                "training and in the test",
+                source="trials",
+                found=f"stimulus {items.index[items > 1][0]!r}",
+                hint="An item is a stimulus or a group of stimuli",
+            )
     return table.sort_values("trial", ignore_index=True)
 
 
@@ -400,7 +441,8 @@ def _fold_numbers(
     if n < folds:
         raise DataError(
             f"fewer {axis}s than folds", expected=f"at least {folds} {axis}s", found=n,
-            hint="Use fewer folds, or split by the other axis",
+            hint="Use fewer folds, or split by the other axis; item='stimulus' takes every "
+            "stimulus for itself" if axis == "text" else "Use fewer folds, or split by text",
         )  # fmt: skip
     from sklearn.model_selection import GroupKFold, StratifiedGroupKFold  # slow to import
 

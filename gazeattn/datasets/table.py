@@ -31,6 +31,7 @@ from gazeattn.datasets.texts import differences
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.readers.delimited import FIRST_ROW, name_columns, read_table
 from gazeattn.readers.textfile import Data, Format, file_bytes
+from gazeattn.reading.areas import one_eye_at_a_time
 from gazeattn.registry import register_dataset
 from gazeattn.tables import (
     FIXATIONS,
@@ -79,6 +80,7 @@ def table(
     quote: str | None = '"',
     duration_unit: str | None = None,
     screen: Sequence[float] | None = None,
+    eye: str | None = None,
     licence: str = "not stated (own data)",
     citation: str = "not stated (own data)",
 ) -> GazeDataset:
@@ -107,6 +109,9 @@ def table(
         ``Duration [ms]``, else milliseconds.
     screen
         Width and height of the stimulus in pixels, to count fixations outside.
+    eye : {"left", "right"} or None
+        Keep the fixations of one eye, where the column ``eye`` has both (fixations of no stated
+        eye stay); the others are counted as dropped.
     licence, citation
         What reports say about the data.
 
@@ -171,6 +176,7 @@ def table(
         lost,
         first_row["fixations"],
     )
+    f = _of_eye(f, eye, lost, names["fixations"])
     f, t = unique_trials(f, frames, lost, names)
     require_columns(
         f.head(0).drop(columns="trial_label", errors="ignore"),
@@ -207,6 +213,7 @@ def table(
         note_repeats(f, lost)
     f = _check_positions(f, w, t, lost, names, list(map(str, frames["words"])))
     compare_places(f, w, t, lost, source=names["fixations"])
+    one_eye_at_a_time(f, hint="Keep one eye: eye='right' (dataset.eye=right on the command line)")
     _doubts(f, w, screen, lost)
 
     t = t.sort_values("trial", kind="stable").reset_index(drop=True)
@@ -236,6 +243,21 @@ def table(
     if "texts" in frames:
         _check_texts(dataset, frames["texts"], names)
     return dataset
+
+
+def _of_eye(f: pd.DataFrame, eye: str | None, lost: LossLog, source: str) -> pd.DataFrame:
+    """Keep the fixations of one eye."""
+    if eye is None:
+        return f
+    if eye not in ("left", "right"):
+        raise UnknownNameError("eye", eye, ("left", "right"))
+    if "eye" not in f:
+        raise DataError("the fixations have no column eye", source=source, expected="left or right")
+    other = f["eye"].notna() & (f["eye"] != eye) & (f["eye"] != "both")
+    if other.all():
+        raise DataError(f"0 of {len(f)} rows valid: none is of the {eye} eye", source=source)
+    lost.add("fixations", "dropped", f"not of the {eye} eye", int(other.sum()))
+    return f[~other].reset_index(drop=True)
 
 
 def _maps(

@@ -56,7 +56,8 @@ def plot_trial(
     if len(words) and len(fixations) and {"left", "top"} <= set(words):
         if "word" not in fixations or fixations["word"].isna().all():
             fixations, _ = map_to_words(fixations, words, dataset.trials[rows])
-    stage = Stage(fixations, words, dataset.stimuli.get(str(facts["stimulus"])))
+    stimulus = {"size": dataset.info.get("screen"), **dataset.stimuli.get(facts["stimulus"], {})}
+    stage = Stage(fixations, words, {k: v for k, v in stimulus.items() if v is not None})
     title = f"{dataset.name}, trial {trial}: participant {facts['participant']}"
     stem = Path(to) / stem_of(f"{trial}.x")
     drawn = {"scanpath": trial_scanpath, "heatmap": heat_map, "timeline": timeline}

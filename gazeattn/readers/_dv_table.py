@@ -10,13 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
 from gazeattn.readers import _dv_cells as cells
 from gazeattn.readers._dv_columns import is_vendor_column
-from gazeattn.readers.delimited import FIRST_ROW, TextTable, check_names, unpacked
+from gazeattn.readers.delimited import FIRST_ROW, TextTable, check_names, parquet_table, unpacked
 from gazeattn.readers.textfile import Data, Format, file_bytes
 
 HEAD = 1 << 16
@@ -332,10 +331,7 @@ def _drop_where(report: Report, mask: pa.ChunkedArray | None, what: str) -> None
 
 
 def _from_parquet(path: Path, data: Data, choose: Choose, decimal: str | None) -> Report:
-    try:
-        table = pq.read_table(pa.BufferReader(data))
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise DataError(f"the Parquet file is damaged or cut ({error})", source=path) from None
+    table = parquet_table(path, data)
     table = table.select([n for n in table.column_names if not n.startswith("__index_level_")])
     report = Report(path, _named(table.column_names), rows=table.num_rows)
     check_names(report.names, path)

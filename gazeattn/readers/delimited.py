@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 
 from gazeattn.columns import MISSING_NUMBERS, Column
 from gazeattn.errors import DataError, UnknownNameError, suggest
@@ -152,10 +153,28 @@ def unpacked(path: Path, data: Data) -> Data:
 
 def parquet_frame(path: Path, data: Data) -> pd.DataFrame:
     """Return the content of a Parquet file."""
+    table = parquet_table(path, data)
     try:
-        return pd.read_parquet(pa.BufferReader(data)).reset_index(drop=True)
+        return table.to_pandas().reset_index(drop=True)
+    except (ValueError, pa.ArrowException) as error:
+        raise DataError(f"the Parquet file is damaged or cut ({error})", source=path) from None
+
+
+def parquet_table(path: Path, data: Data) -> pa.Table:
+    """Return a Parquet file as an Arrow table whose texts and names are valid.
+
+    Raises
+    ------
+    DataError
+        The file is damaged or cut.
+    """
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+        table.validate(full=True)  # texts of a damaged file may be no UTF-8, found only when used
+        _ = table.column_names
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"the Parquet file is damaged or cut ({error})", source=path) from None
+    return table
 
 
 class TextTable:

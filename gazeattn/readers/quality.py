@@ -39,6 +39,7 @@ def quality(recording: Recording) -> pd.DataFrame:
     blocks = samples["block"] if "block" in samples else pd.Series(0, index=samples.index)
     numbers = blocks.fillna(-1).to_numpy(dtype=np.int64)
     rows = []
+    recorded = _recorded_eyes(recording)
     for block in np.unique(numbers):
         part = samples[numbers == block]
         time = part["time"].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -51,8 +52,8 @@ def quality(recording: Recording) -> pd.DataFrame:
                 part[f"{a}{suffix}"].to_numpy(dtype=np.float64, na_value=np.nan) for a in ("x", "y")
             )
             there = ~(np.isnan(x) | np.isnan(y))
-            if not there.any() and len(recording.info.get("eyes", ())) == 1 and suffix:
-                continue  # the other eye of a one-eyed recording
+            if not there.any() and eye not in recorded.get(int(block), (eye,)):
+                continue  # an eye that was not recorded in this block
             rows.append(
                 {
                     "block": int(block),
@@ -67,6 +68,17 @@ def quality(recording: Recording) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows, columns=[*columns, "gaps"])
+
+
+def _recorded_eyes(recording: Recording) -> dict[int, tuple[str, ...]]:
+    """Return the eyes of each block as far as the file states them."""
+    blocks = recording.info.get("blocks") or []
+    stated = {i: tuple(b["eyes"]) for i, b in enumerate(blocks) if b.get("eyes")}
+    eyes = recording.info.get("eyes") or ()
+    if not stated and len(eyes) == 1 and recording.samples is not None:
+        numbers = recording.samples.get("block", pd.Series([0])).dropna().unique()
+        stated = {int(n): tuple(eyes) for n in numbers}
+    return stated
 
 
 def _off_screen(x: np.ndarray, y: np.ndarray, screen: Any) -> float:

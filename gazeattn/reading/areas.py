@@ -86,7 +86,8 @@ def map_to_words(
     Raises
     ------
     DataError
-        The fixations have no `word` and the words no boxes.
+        The fixations have no `word` and the words no boxes, or a trial has fixations of both eyes
+        at the same time.
 
     Warns
     -----
@@ -105,6 +106,7 @@ def place(fixations: pd.DataFrame, words: pd.DataFrame, trials: pd.DataFrame) ->
     """Do the work of `map_to_words` on row numbers instead of ids."""
     log = LossLog()
     words, trials, fixations = _checked(words, trials, fixations, log)
+    one_eye_at_a_time(fixations)
     layout_of_word, layouts = factorize_runs(words["layout"])
     n_words_of = np.bincount(layout_of_word, minlength=len(layouts))
     first_of = np.cumsum(n_words_of) - n_words_of  # words are sorted by layout
@@ -156,6 +158,51 @@ def place(fixations: pd.DataFrame, words: pd.DataFrame, trials: pd.DataFrame) ->
     placed = Placed(fixations, words, trials, trial, word, known, first_word, n_words, log)
     _doubt_low_share(placed)
     return placed
+
+
+def one_eye_at_a_time(fixations: pd.DataFrame, hint: str | None = None) -> None:
+    """Raise where a trial holds fixations of both eyes at the same time.
+
+    Each eye's fixations would count, and every reading time would double. A trial in which the
+    recorded eye changes is fine.
+
+    Raises
+    ------
+    DataError
+        Fixations of the left and the right eye overlap in time, or have no times to tell.
+    """
+    if "eye" not in fixations or fixations["eye"].nunique() < 2:
+        return
+    codes, ids = factorize_runs(fixations["trial"])
+    sided = fixations["eye"].isin(["left", "right"]).to_numpy()
+    eye = (fixations["eye"] == "right").to_numpy()
+    both = np.zeros(len(ids), dtype=bool)
+    for side in (eye, ~eye):
+        has = np.zeros(len(ids), dtype=bool)
+        has[codes[sided & side]] = True
+        both = has if not both.any() else both & has
+    if not both.any():
+        return
+    rows = np.flatnonzero(sided & both[codes])
+    onset, duration = (
+        fixations[c].to_numpy(dtype=np.float64, na_value=np.nan)[rows]
+        if c in fixations
+        else np.full(len(rows), np.nan)
+        for c in ("onset", "duration")
+    )
+    order = np.lexsort((onset, codes[rows]))
+    rows, begin, end = rows[order], onset[order], (onset + duration)[order]
+    same = (codes[rows[1:]] == codes[rows[:-1]]) & (eye[rows[1:]] != eye[rows[:-1]])
+    at_once = same & ~(begin[1:] >= end[:-1])  # unknown times may overlap
+    if at_once.any():
+        row = rows[1:][at_once][0]
+        raise DataError(
+            f"fixations of both eyes at the same time in {len(np.unique(codes[rows[1:][at_once]]))}"
+            " trials: every reading time would count twice",
+            source="fixations",
+            found=f"trial {fixations['trial'].iloc[row]!r}",
+            hint=hint or "Keep one eye: fixations[fixations['eye'] == 'right']",
+        )
 
 
 def _take(values: np.ndarray, at: np.ndarray, missing: int) -> np.ndarray:

@@ -10,11 +10,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from gazeattn.errors import DataError
 from gazeattn.report import style
 from gazeattn.report.scanpaths import draw_path, draw_words, layout_boxes, scanpath_points
 from gazeattn.report.style import HUMAN, MUTED, floats, styled
+
+BOX = ("left", "top", "right", "bottom")
 
 SIDE = 8.0
 """Length of the longer side of a picture in inches."""
@@ -43,12 +46,22 @@ class Stage:
         self, fixations: pd.DataFrame, words: pd.DataFrame, stimulus: dict[str, Any] | None = None
     ) -> None:
         stimulus = stimulus or {}
+        measured = {"x", "y"} <= set(fixations) and bool(
+            (fixations["x"].notna() & fixations["y"].notna()).any()
+        )
+        boxed = set(BOX) <= set(words) and bool(words[list(BOX)].notna().all(axis=None))
+        if measured and not boxed:
+            words = words.head(0)  # measured places do not fit on units set by us
+        if not len(words):
+            fixations = fixations.drop(columns="word", errors="ignore")
+        self.invented = bool(len(words)) and not boxed
         points = scanpath_points(fixations, words)
         self.off = int((points["x"].isna() | points["y"].isna()).sum())
         self.points = points[points["x"].notna() & points["y"].notna()]
         self.image = read_image(stimulus["image"]) if stimulus.get("image") else None
         self.words = layout_boxes(words) if len(words) else words
         self.box = self._image_box(stimulus)
+        self.screen = stimulus.get("size") if self.image is None and not self.invented else None
         self.extent = self._extent()
 
     def _image_box(self, stimulus: dict[str, Any]) -> tuple[float, float, float, float] | None:
@@ -71,6 +84,8 @@ class Stage:
         corners = [self.points[["x", "y"]].to_numpy(float)]
         if self.box is not None:
             corners.append(np.array(self.box).reshape(2, 2))
+        elif self.screen is not None and not len(self.words):
+            corners.append(np.array([(0.0, 0.0), self.screen], dtype=float))
         elif len(self.words):
             boxes = self.words[["left", "top", "right", "bottom"]].to_numpy(float)
             corners += [boxes[:, :2], boxes[:, 2:]]
@@ -86,6 +101,17 @@ class Stage:
         """Whether there is neither a picture, nor units, nor a fixation with a place."""
         return self.image is None and not len(self.words) and not len(self.points)
 
+    def notes(self) -> list[str]:
+        """Return what a picture of this trial has to say about itself."""
+        found = []
+        if self.invented:
+            found.append("Places are not measured: the units are set in lines by us")
+        if not len(self.points):
+            found.append("No fixation has a place")
+        elif self.off:
+            found.append(f"{self.off:,} fixations without a place are left out")
+        return found
+
     def figure(self, foot: float = 0.4) -> tuple[Figure, Axes]:
         """Return a figure in the shape of the stage, with picture and units drawn."""
         left, top, right, bottom = self.extent
@@ -100,6 +126,11 @@ class Stage:
             ax.imshow(self.image, extent=(x, x_end, y_end, y), cmap="gray", zorder=0)
         elif 0 < len(self.words) <= MAX_WORDS:
             draw_words(ax, self.words, width * 72 / wide)
+        elif self.screen is not None:
+            frame = Rectangle((0, 0), *self.screen, fill=False, edgecolor=MUTED, lw=0.8)
+            ax.add_patch(frame)
+        for line, text in enumerate(self.notes()):
+            figure.text(0.99, 0.02 + 0.03 * line, text, color=MUTED, fontsize=8, ha="right")
         ax.set_xlim(left, right)
         ax.set_ylim(bottom, top)
         ax.set_aspect("equal")
@@ -182,6 +213,8 @@ def heat_map(stage: Stage, sigma: float | None = None) -> Figure:
     """
     if stage.empty:
         return style.empty("Nothing to draw: no stimulus and no positions.")
+    if stage.invented:
+        return style.empty("No heat map: this corpus has no measured places.")
     left, top, right, bottom = stage.extent
     if sigma is None:
         tall = (stage.words["bottom"] - stage.words["top"]).median() if len(stage.words) else np.nan

@@ -63,8 +63,8 @@ def animation(stage: Stage, title: str) -> str:
                  if len(points) else "No fixation has a place."]  # fmt: skip
     if len(stage.points) > len(points):
         sentences.append(f"Only the first {count(len(points))} of {count(len(stage.points))}.")
-    if stage.off:
-        sentences.append(f"{count(stage.off)} fixations without a place are left out.")
+    if len(points):
+        sentences += [f"{note}." for note in stage.notes()]
     if not timed:
         sentences.append("The data have no onsets: fixations follow one another without saccades.")
     if not known.all():

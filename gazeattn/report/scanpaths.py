@@ -117,7 +117,7 @@ def draw_path(figure: Figure, ax: Axes, points: pd.DataFrame) -> None:
     n = len(xy)
     steps = 12
     colours = [style.ORDER(i / (steps - 1)) for i in range(steps)]
-    when = np.minimum((np.arange(n) * steps) // max(n, 1), steps - 1)
+    when = np.rint(np.arange(n) * (steps - 1) / max(n - 1, 1)).astype(int)
     known = np.isfinite(duration)
     typical = float(np.median(duration[known])) if known.any() else math.nan
     relative = np.where(known, duration / typical if typical > 0 else 1.0, 0.3)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gazeattn.datasets.base import GazeDataset
 from gazeattn.datasets.splits import Split, kfold, published, split
 from gazeattn.errors import DataError, UnknownNameError
 
@@ -102,7 +103,7 @@ def test_rows_of_a_trial_follow_it() -> None:
 
 
 def test_saved_hashed_and_never_overwritten(tmp_path: Path) -> None:
-    s = kfold(grid(6, 6), folds=3, dataset="mine", stratify="label")
+    s = kfold(grid(6, 6), folds=3, stratify="label")
     path = s.save(tmp_path / "fold0.json")
     again = Split.load(path)
     assert again.digest == s.digest and again.how == s.how
@@ -114,7 +115,7 @@ def test_saved_hashed_and_never_overwritten(tmp_path: Path) -> None:
     moved = next(r for r in raw["rows"] if r[3] == "test")
     moved[3], moved[4] = "train", None
     path.write_text(json.dumps(raw), encoding="utf-8")
-    with pytest.raises(DataError, match="were changed"):
+    with pytest.raises(DataError, match="was changed"):
         Split.load(path)
 
 
@@ -124,6 +125,41 @@ def test_damaged_files_are_refused(tmp_path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError):
         Split.load(path)
+
+
+def test_seed_and_losses_of_a_saved_split_cannot_be_changed(tmp_path: Path) -> None:
+    path = kfold(grid(6, 6), folds=3).save(tmp_path / "s.json")
+    text = path.read_text(encoding="utf-8")
+    for change in (('"seed": 0', '"seed": 99'), ('"count": 8', '"count": 0')):
+        assert change[0] in text
+        path.write_text(text.replace(*change), encoding="utf-8")
+        with pytest.raises(DataError, match="was changed"):
+            Split.load(path)
+
+
+def test_what_a_corpus_says_is_one_text_counts_by_itself() -> None:
+    trials = grid(4, 8)
+    trials["article"] = trials["stimulus"].str[1:].astype(int).floordiv(2).astype(str)
+    trials.attrs["item"] = "article"
+    data = GazeDataset("d", trials, trials, trials, info={"item": "article"})
+    for source in (trials, data):
+        s = kfold(source, by="text", folds=4)
+        assert s.how["item"] == "article"
+        assert (s.of(trials["trial"])["part"].groupby(trials["article"]).nunique() == 1).all()
+    assert kfold(data, by="text", folds=4).how["dataset"] == "d"
+    assert kfold(data, by="text", folds=4, item="stimulus").how["item"] == "stimulus"
+
+
+@pytest.mark.parametrize("item", ["trial", "participant"])
+def test_an_item_finer_than_the_stimulus_is_refused(item: str) -> None:
+    with pytest.raises(DataError, match="several items"):
+        kfold(grid(6, 6), folds=3, item=item)
+
+
+@pytest.mark.parametrize("wrong", [{"seed": None}, {"folds": 3.5}, {"fold": "0"}, {"seed": True}])
+def test_numbers_must_be_whole(wrong: dict[str, object]) -> None:
+    with pytest.raises(DataError, match="whole number"):
+        kfold(grid(6, 6), **{"folds": 3, **wrong})  # type: ignore[arg-type]
 
 
 def test_leakage_is_found() -> None:

@@ -351,3 +351,26 @@ def test_texts_are_compared_word_by_word(load_table: Load) -> None:
 def test_a_text_file_needs_its_columns(load_table: Load) -> None:
     with pytest.raises(DataError, match="'text' is missing"):
         load_table(texts="stimulus,words\nA,x\n")
+
+
+EYES = (
+    "participant,trial,stimulus,eye,x,y,onset,duration\n"
+    "P1,t,A,left,5,5,0,200\nP1,t,A,right,5,5,0,200\nP1,t,A,left,15,5,250,200\n"
+    "P1,t,A,right,15,5,250,200\n"
+)
+
+
+def test_two_eyes_need_a_choice_and_count_once(load_table: Load) -> None:
+    words = "stimulus,word,text,left,top,right,bottom\nA,0,The,0,0,10,10\nA,1,old,10,0,20,10\n"
+    with pytest.raises(DataError, match=r"both eyes.*dataset\.eye=right"):
+        load_table(fixations=EYES, words=words)
+    data = load_table(fixations=EYES, words=words, eye="right")
+    measures = data.measures()
+    assert measures["total_reading_time"].tolist() == [200, 200]
+    assert measures["fixation_count"].tolist() == [1, 1]
+    assert reasons(data, "dropped") == {"not of the right eye": 2}
+    with pytest.raises(UnknownNameError, match="eye"):
+        load_table(fixations=EYES, words=words, eye="rigth")
+    one = EYES.replace("left", "right")
+    with pytest.raises(DataError, match="0 of 4 rows valid"):
+        load_table(fixations=one, words=words, eye="left")

@@ -11,7 +11,7 @@ import pytest
 from gazeattn import registry
 from gazeattn.cli import main
 from gazeattn.errors import DataError
-from gazeattn.experiments.files import import_files, option, stem_of
+from gazeattn.experiments.files import import_files, options_for, stem_of
 from gazeattn.readers.quality import quality, rate_of
 from gazeattn.recordings import BLINKS, SCHEMAS, Recording
 
@@ -94,6 +94,18 @@ def test_quality_of_what_is_not_known_is_missing() -> None:
     assert quality(Recording("f", "r", samples=samples, blinks=none)).iloc[0]["blink"] == 0
 
 
+def test_an_eye_that_was_not_recorded_has_no_row(tmp_path: Path) -> None:
+    from gazeattn.readers import read
+
+    text = asc(200)
+    first, second = text.split("MSG\t4995 ")
+    path = tmp_path / "switch.asc"
+    path.write_text(first + "MSG\t4995 " + second.replace("RIGHT", "LEFT").replace(" R ", " L "))
+    found = quality(read(path))
+    assert found[["block", "eye"]].to_numpy().tolist() == [[0, "right"], [1, "left"]]
+    assert found["missing"].tolist() == [0.25, 0.25]
+
+
 def test_import_writes_tables_that_compare_can_use(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,7 +149,7 @@ def test_one_bad_file_leaves_nothing_half_written(file: Path, tmp_path: Path) ->
     folder.mkdir()
     (folder / "S01.asc").write_text(asc())
     with pytest.raises(DataError, match="same name"):
-        import_files([file, folder / "S01.asc"], out)
+        import_files([file, file], out)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"\x1f\x8b\x08\x00broken", bytes(range(256))])
@@ -152,15 +164,67 @@ def test_what_no_reader_knows_is_said(
     assert "no such file" in capsys.readouterr().err
 
 
-def test_options_are_values() -> None:
-    assert option("screen=1920,1080") == ("screen", (1920, 1080))
-    assert option("strict=true") == ("strict", True)
-    assert option("rate=62.5") == ("rate", 62.5)
-    assert option("participant=007x") == ("participant", "007x")
-    assert option("screen=null") == ("screen", None)
+def test_an_option_is_what_the_reader_takes_it_for() -> None:
+    reader = registry.readers.get("eyelink_asc").obj
+    texts = ["screen=1920,1080", "participant=007", "repeated=first"]
+    assert options_for(reader, texts) == {
+        "screen": (1920, 1080),
+        "participant": "007",
+        "repeated": "first",
+    }
+    for name in ("null", "1e3", "true", "a,b"):
+        assert options_for(reader, [f"participant={name}"]) == {"participant": name}
+    tobii = registry.readers.get("tobii").obj
+    assert options_for(tobii, ["strict=true", "max_validity=0"]) == {
+        "strict": True,
+        "max_validity": 0,
+    }
+    loader = registry.datasets.get("table").obj
+    assert options_for(loader, ["fixations=F.csv", "decimal=,", "screen=800,600"]) == {
+        "fixations": "F.csv",
+        "decimal": ",",
+        "screen": (800, 600),
+    }
     with pytest.raises(DataError, match="NAME=VALUE"):
-        option("screen")
+        options_for(reader, ["screen"])
+    with pytest.raises(DataError, match="takes numbers"):
+        options_for(reader, ["screen=wide,high"])
     assert stem_of("a b/ü:1.asc.gz") == "ü_1"
+
+
+def test_ids_of_an_import_stay_text(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    assert main(["import", str(file), "--to", str(out), "--option", "participant=007"]) == 0
+    assert set(pd.read_parquet(out / "trials.parquet")["participant"]) == {"007"}
+
+
+def test_one_participant_in_two_files_keeps_its_trials_apart(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "second.asc"
+    other.write_text(asc(200))
+    out = tmp_path / "tables"
+    _, lost = import_files([file, other], out, options=["participant=P1"])
+    trials = pd.read_parquet(out / "trials.parquet")
+    assert trials["trial"].tolist() == ["S01:1", "S01:2", "second:1", "second:2"]
+    assert not trials.duplicated(["participant", "trial"]).any()
+    samples = pd.read_parquet(out / "samples" / "second.parquet")
+    assert set(samples["trial"].dropna()) == {"second:1", "second:2"}
+    fixations = pd.read_parquet(out / "fixations.parquet")
+    assert set(fixations["trial"]) == set(trials["trial"])
+    assert lost.count("trials", "repaired") == 2
+
+
+def test_files_of_one_name_take_their_folders(tmp_path: Path) -> None:
+    paths = []
+    for person in ("P01", "P02"):
+        folder = tmp_path / person
+        folder.mkdir()
+        (folder / "gaze.asc").write_text(asc(200))
+        paths.append(folder / "gaze.asc")
+    out = tmp_path / "tables"
+    import_files(paths, out)
+    trials = pd.read_parquet(out / "trials.parquet")
+    assert trials["participant"].tolist() == ["P01_gaze"] * 2 + ["P02_gaze"] * 2
+    assert trials["source"].tolist() == ["P01/gaze.asc"] * 2 + ["P02/gaze.asc"] * 2
 
 
 def test_an_option_that_the_reader_does_not_have_is_named(

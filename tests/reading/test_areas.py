@@ -334,3 +334,31 @@ def test_a_million_fixations_on_sixty_layouts_take_seconds():
     assert time.perf_counter() - start < 10
     assert several == 0
     assert (found == at * 120 + (y // 60).astype(int) * 12 + (x // 100).astype(int)).all()
+
+
+def two_eyes(right_onset: float, times: bool = True) -> pd.DataFrame:
+    frame = points([(5, 5), (5, 5)]).drop(columns="index")
+    frame["eye"] = pd.Series(["left", "right"], dtype="str")
+    if times:
+        frame["onset"] = [0.0, right_onset]
+    else:
+        frame = frame.drop(columns="duration")
+    return check_fixations(frame)[0]
+
+
+@pytest.mark.parametrize(("onset", "times"), [(0.0, True), (99.0, True), (0.0, False)])
+def test_fixations_of_both_eyes_at_once_are_refused(onset: float, times: bool) -> None:
+    with pytest.raises(DataError, match="both eyes at the same time in 1 trials"):
+        map_to_words(two_eyes(onset, times), boxes([(0, 0, 10, 10)]), one_trial())
+
+
+def test_an_eye_switch_within_a_trial_or_between_trials_is_fine() -> None:
+    area = boxes([(0, 0, 10, 10)])
+    assert len(map_to_words(two_eyes(100.0), area, one_trial())[0]) == 2
+    apart = pd.concat(
+        [two_eyes(0.0)[:1], two_eyes(0.0)[1:].assign(trial="u", index=0)], ignore_index=True
+    )
+    trials = pd.concat([one_trial(), one_trial("u")], ignore_index=True)
+    assert len(map_to_words(apart, area, trials)[0]) == 2
+    one = two_eyes(0.0)[:1]
+    assert len(map_to_words(one, area, one_trial())[0]) == 1
