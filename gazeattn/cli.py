@@ -367,8 +367,8 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) ->
     from gazeattn.experiments.terminal import console
 
     table = Table(title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for i, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=i == 0)  # a name stays in one piece
     for row in rows:
         table.add_row(*map(str, row))
     console().print(table)

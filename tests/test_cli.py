@@ -38,6 +38,7 @@ def test_help_on_every_level(command: str, capsys: pytest.CaptureFixture[str]):
         ("models", registry.models),
         ("methods", registry.attention_methods),
         ("metrics", registry.metrics),
+        ("readers", registry.readers),
     ],
 )
 def test_lists_show_every_registered_name(
@@ -55,7 +56,7 @@ def test_lists_show_every_registered_name(
     ("arguments", "said"),
     [
         (["compre"], "compare"),
-        (["fetch", "onestop"], "onestop_sample"),
+        (["fetch", "onestop_sampel"], "onestop_sample"),
         (["compare", "dataset=onestop_smple"], "onestop_sample"),
         (["compare", "lm=minilmm"], "minilm"),
         (["compare", "attention.methods=[rolout]"], "rollout"),

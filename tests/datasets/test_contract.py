@@ -166,12 +166,13 @@ def test_labels_are_columns_of_the_trials(dataset: GazeDataset) -> None:
 @pytest.mark.parametrize("by", ["reader", "text", "both"])
 def test_no_split_leaks(dataset: GazeDataset, by: str) -> None:
     trials = dataset.trials
-    axes = {"reader": ["participant"], "text": ["stimulus"], "both": ["participant", "stimulus"]}
+    item = dataset.info.get("item", "stimulus")
+    axes = {"reader": ["participant"], "text": [item], "both": ["participant", item]}
     folds = min(5, *(trials[c].nunique() for c in axes[by]), 5)
     if folds < 3:
         pytest.skip("fewer than three readers or items")
     try:
-        s = kfold(trials, by=by, folds=folds, fold=1, seed=2)
+        s = kfold(dataset, by=by, folds=folds, fold=1, seed=2)
     except DataError as error:
         assert by == "both" and "no trial is left" in str(error)
         return
@@ -183,6 +184,7 @@ def test_no_split_leaks(dataset: GazeDataset, by: str) -> None:
     for column, regimes in (
         ("participant", ("unseen_reader", "unseen_both")),
         ("stimulus", ("unseen_text", "unseen_both")),
+        (item, ("unseen_text", "unseen_both")),
     ):
         held_out = joined[joined["part"].isin(["val", "test"]) & joined["regime"].isin(regimes)]
         assert not set(held_out[column]) & set(train[column])

@@ -96,7 +96,7 @@ def test_a_corpus_is_found_at_below_and_beside(
     for place in ("a", "b/toy", "c/datasets/toy"):
         folder = tmp_path / place
         folder.mkdir(parents=True)
-        (folder / "fixations.csv.gz").write_bytes(gzip.compress(b"a\n1\n"))
+        (folder / "fixations.csv.gz").write_bytes(gzip.compress(b"a\n1\n", mtime=0))
         (folder / "words.csv").write_text("a\n1\n")
         assert find_folder(PAGE, tmp_path / place.split("/")[0]) == folder
     monkeypatch.setenv("GAZEATTN_DATA", str(tmp_path / "c"))
@@ -196,7 +196,7 @@ def test_numbers_can_be_read_at_once(tmp_path: Path) -> None:
         (b"participant,b\n1,2\n", ["particpant"], "Did you mean 'participant'"),
         (b"a,a\n1,2\n", None, "stands twice"),
         (b"", None, "no header"),
-        (gzip.compress(b"a,b\n1,2\n")[:-9], None, "damaged or cut"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0)[:-9], None, "damaged or cut"),
     ],
 )
 def test_damaged_tables_say_so(

@@ -134,7 +134,8 @@ def test_rows_put_in_twice_raise(load_table: Load) -> None:
     assert len(near.fixations) == 4
     eyes = "participant,trial,stimulus,x,y,onset,duration,eye\n"
     eyes += "P,t,A,5,5,0,200,left\nP,t,A,5,5,0,200,right\n"
-    assert len(load_table(fixations=eyes).fixations) == 2
+    with pytest.raises(DataError, match="both eyes"):  # two eyes are no repetition
+        load_table(fixations=eyes)
 
 
 @pytest.mark.parametrize("position", ["x,y", "word"])
