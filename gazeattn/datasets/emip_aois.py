@@ -49,7 +49,8 @@ def load(folder: Path, page: Corpus) -> GazeDataset:
     seen = areas[["stimulus", "window", "participant"]].drop_duplicates()
     seen["name"] = seen["stimulus"].str[:3]
     timed = seen["window"].notna()
-    seen.loc[timed, "name"] += "_" + seen.loc[timed, "window"].map("{:02.0f}s".format)
+    if timed.any():
+        seen.loc[timed, "name"] += "_" + seen.loc[timed, "window"].map("{:02.0f}s".format)
     counts = {
         "area_tables": n_tables,
         "area_rows": len(areas),

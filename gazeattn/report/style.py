@@ -98,7 +98,21 @@ _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
 def _settings() -> Any:
     defaults: Any = matplotlib.rcParamsDefault
-    return {**defaults, **RC, "backend": "agg"}
+    return {**defaults, **RC, "font.family": [*RC["font.family"], *_more_fonts()], "backend": "agg"}
+
+
+SCRIPTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans Hebrew", "Noto Sans Arabic",
+           "Noto Sans Devanagari", "WenQuanYi Zen Hei", "Hiragino Sans", "PingFang SC", "Yu Gothic",
+           "Microsoft YaHei", "Malgun Gothic", "Arial Unicode MS", "Segoe UI")  # fmt: skip
+"""Fonts of further scripts; those that are installed draw what the first font lacks."""
+
+
+@functools.cache
+def _more_fonts() -> list[str]:
+    from matplotlib import font_manager
+
+    installed = set(font_manager.get_font_names())
+    return [name for name in SCRIPTS if name in installed]
 
 
 def styled(function: Callable[P, R]) -> Callable[P, R]:
