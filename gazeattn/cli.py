@@ -113,6 +113,10 @@ def _parser() -> argparse.ArgumentParser:
         if name in ("datasets", "models"):
             sub.add_argument("name", nargs="?", metavar="NAME", help="show every fact of this one")
             sub.add_argument("--root", help="folder of downloads (default: GAZEATTN_DATA or cache)")
+        if name == "datasets":
+            sub.add_argument(
+                "--counts", action="store_true", help="load it and count, beside what is published"
+            )
         sub.set_defaults(run=show)
     fetch = commands.add_parser("fetch", help=_COMMANDS["fetch"], description=_COMMANDS["fetch"])
     fetch.add_argument("names", nargs="+", metavar="NAME", help="data sets and models by name")
@@ -170,7 +174,7 @@ _COMMANDS = {
     "datasets": "list the data sets: task, size, licence, citation, installed or not",
     "models": "list the models: task, size, licence, citation, installed or not",
     "methods": "list the attention methods and baselines",
-    "metrics": "list the agreement metrics",
+    "metrics": "list the metrics: what of, range, direction, paper",
     "plot": "draw a trial (scanpath, heat map, timeline, animation), or an overview of a corpus",
     "readers": "list the readers of eye-tracker files and what they were tested on",
     "inspect": "say what a file of an eye tracker holds and how good it is, and draw it",
@@ -196,7 +200,30 @@ def _compare(arguments: list[str]) -> int:
 
 
 def _datasets(options: argparse.Namespace) -> int:
+    if options.counts:
+        if options.name is None:
+            raise GazeattnError("--counts needs the name of a data set")
+        return _counts(options.name, options.root)
     return _entries("data sets", registry.datasets, options)
+
+
+def _counts(name: str, root: str | None) -> int:
+    """Load a data set and print its counts; 1 where they differ from the published ones."""
+    from gazeattn.datasets import load
+    from gazeattn.datasets.corpus import counts
+
+    page = registry.datasets.get(name).info.get("page")
+    dataset = load(name, root)
+    edition = dataset.info.get("edition", "")
+    expected = page.expected.get(edition, {}) if page is not None else {}
+    found = counts(dataset)
+    rows = [
+        (what, f"{found[what]:,}" if what in found else "–", f"{number:,}")
+        for what, number in expected.items()
+    ]
+    rows += [(what, f"{n:,}", "") for what, n in found.items() if what not in expected]
+    _table(f"{name} {edition}".strip(), ("what", "loaded", "published"), rows)
+    return int(any(found.get(what) != number for what, number in expected.items()))
 
 
 def _models(options: argparse.Namespace) -> int:
@@ -249,11 +276,25 @@ def _methods(options: argparse.Namespace) -> int:
 
 def _metrics(options: argparse.Namespace) -> int:
     rows = [
-        (e.name, str(e.info.get("bounds", "–")), str(e.info.get("description", "–")))
-        for e in registry.metrics
+        (
+            e.name,
+            str(e.info.get("task", "–")),
+            _range(e.info.get("bounds")),
+            "higher" if e.info.get("higher_is_better") else "lower",
+            str(e.info.get("description", "–")),
+            _short(str(e.info.get("citation") or "–")),
+        )
+        for e in sorted(registry.metrics, key=lambda e: (str(e.info.get("task")), e.name))
     ]
-    _table("agreement metrics", ("name", "bounds", "what it is"), rows)
+    columns = ("name", "of", "range", "better", "what it is", "paper")
+    _table("metrics", columns, rows)
     return 0
+
+
+def _range(bounds: Any) -> str:
+    if not isinstance(bounds, tuple) or len(bounds) != 2:
+        return "–"
+    return " to ".join("∞" if b == float("inf") else f"{b:g}" for b in bounds)
 
 
 def _fetch(options: argparse.Namespace) -> int:

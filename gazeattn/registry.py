@@ -120,7 +120,7 @@ class Registry:
 
 datasets = Registry("dataset", ("gazeattn.datasets.*",))
 models = Registry("model", ("gazeattn.lm",))
-metrics = Registry("metric", ("gazeattn.metrics",))
+metrics = Registry("metric", ("gazeattn.metrics.*",))
 attention_methods = Registry("attention method", ("gazeattn.lm.methods",))
 baselines = Registry("baseline", ("gazeattn.attention",))
 readers = Registry("reader", ("gazeattn.readers.*",))

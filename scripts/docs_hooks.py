@@ -23,7 +23,7 @@ CONF = REPOSITORY / "conf"
 MARK = re.compile(r"^<!-- (registry|conf): (\w+) -->$", re.MULTILINE)
 PRIVATE_ROOMS = {"cli"}  # the command line has its own page
 FACTS = (
-    *("task", "size", "licence", "family", "bounds", "citation", "description"),
+    *("task", "size", "licence", "family", "bounds", "formula", "citation", "description"),
     *("vendor", "formats", "tested_on"),
 )
 

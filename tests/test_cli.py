@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+
+import pandas as pd
 import pytest
 
 import gazeattn
@@ -100,3 +103,20 @@ def test_a_run_folder_that_is_a_file_is_one_clear_line(
 def test_what_is_not_downloaded_says_how_to_get_it(name: str, capsys: pytest.CaptureFixture[str]):
     assert main(["fetch", name]) == 2
     assert "not downloaded" in capsys.readouterr().err
+
+
+def test_counts_of_a_corpus_stand_beside_the_published_ones(
+    shared_data, capsys: pytest.CaptureFixture[str], tmp_path
+):
+    assert main(["datasets", "sb_sat", "--counts", "--root", str(shared_data)]) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if " fixations " in x)
+    assert line.count("242,508") == 2
+    assert main(["datasets", "--counts"]) == 2
+    cut = tmp_path / "reading_drift"
+    shutil.copytree(shared_data / "reading_drift", cut)
+    table = pd.read_csv(cut / "fixations_with_lines.csv.gz")
+    table.iloc[:-5].to_csv(cut / "fixations_with_lines.csv.gz", index=False)
+    capsys.readouterr()
+    code = main(["datasets", "reading_drift", "--counts", "--root", str(cut)])
+    out, err = capsys.readouterr()
+    assert code in (1, 2) and ("10,240" in out or "fixations" in err)

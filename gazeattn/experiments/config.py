@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -220,6 +221,9 @@ def _known_keys(config_name: str, group_names: Sequence[str]) -> set[str]:
     for group in group_names:
         for file in (folder / group).glob("*.yaml"):
             result |= _flat(OmegaConf.to_container(OmegaConf.load(file)), f"{group}.")
+    for entry in registry.datasets:  # options of corpora, which need no file of their own
+        if _is_ours(entry):
+            result |= {f"dataset.{p}" for p in inspect.signature(entry.obj).parameters}
     for name, kind in (("attention", AttentionConfig), ("logger", LoggerConfig)):
         result |= {f"{name}.{f.name}" for f in dataclasses.fields(kind)}
     return {k for k in result if not k.startswith(("hydra", "defaults"))}
@@ -265,8 +269,11 @@ def _is_foreign(key: str, keys: set[str]) -> bool:
 
 def _is_custom() -> bool:
     """Whether data sets from other packages are installed, whose options we cannot know."""
-    builtin = {p.stem for p in (conf_folder() / "dataset").glob("*.yaml")}
-    return bool(set(registry.datasets.names()) - builtin)
+    return not all(_is_ours(entry) for entry in registry.datasets)
+
+
+def _is_ours(entry: registry.Entry) -> bool:
+    return str(getattr(entry.obj, "__module__", "")).startswith("gazeattn.")
 
 
 def _values(override: Override) -> list[Any]:

@@ -1,0 +1,90 @@
+"""Scanpaths of unequal length side by side, so that metrics run over many pairs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gazeattn.errors import DataError
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Scanpaths in one block of memory.
+
+    Attributes
+    ----------
+    x, y, duration : ndarray, shape (n_paths, longest), float64
+        Pixels and milliseconds; 0 behind the end of a path, which `length` marks. `duration` is
+        NaN inside a path that has none.
+    length : ndarray, shape (n_paths,), int64
+    timed : bool
+        Whether every path has durations.
+    """
+
+    x: Floats
+    y: Floats
+    duration: Floats
+    length: Whole
+    timed: bool
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+    def valid(self) -> NDArray[np.bool_]:
+        """Return which cells belong to a path, (n_paths, longest)."""
+        return np.arange(self.x.shape[1]) < self.length[:, None]
+
+
+def as_path(path: ArrayLike, name: str = "scanpath") -> Floats:
+    """Return a scanpath as float64, (n, 2) x, y or (n, 3) x, y, duration in ms.
+
+    Raises
+    ------
+    DataError
+        Another shape, a position that is not finite, or a negative or infinite duration. A
+        missing duration (NaN) is allowed; metrics that need it give NaN.
+    """
+    values = np.asarray(path, dtype=np.float64)
+    if values.size == 0:
+        return np.zeros((0, values.shape[1] if values.ndim == 2 and values.shape[1] == 3 else 2))
+    if values.ndim != 2 or values.shape[1] not in (2, 3):
+        raise DataError(
+            f"the {name} has the wrong shape",
+            expected="(n, 2) with x, y, or (n, 3) with x, y, duration in ms",
+            found=str(values.shape),
+        )
+    bad = ~np.isfinite(values[:, :2]).all(axis=1)
+    if values.shape[1] == 3:
+        bad |= (values[:, 2] < 0) | np.isinf(values[:, 2])
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"the {name} has a fixation without a finite place, or with a negative duration",
+            row=row,
+            expected="finite x and y; a duration of 0 or more, or NaN",
+            found=str(values[row].tolist()),
+            hint="Leave such fixations out first, and count them",
+        )
+    return values
+
+
+def pack(paths: Sequence[ArrayLike]) -> Packed:
+    """Put scanpaths side by side; see `as_path` for what is refused."""
+    arrays = [as_path(p, f"scanpath {i}") for i, p in enumerate(paths)]
+    length = np.array([len(a) for a in arrays], dtype=np.int64)
+    longest = int(length.max(initial=0))
+    block = np.zeros((3, len(arrays), longest))
+    for i, a in enumerate(arrays):
+        block[: a.shape[1], i, : len(a)] = a.T
+        if a.shape[1] == 2:
+            block[2, i, : len(a)] = np.nan
+    timed = all(a.shape[1] == 3 for a in arrays)
+    x, y, duration = block
+    return Packed(x, y, duration, length=length, timed=timed)

@@ -1,0 +1,244 @@
+"""Semantic sequence score and edit distance: scanpaths as strings of the labels looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gazeattn.errors import DataError
+from gazeattn.metrics.scanpath._packed import Floats, Packed
+from gazeattn.metrics.scanpath._strings import Strings, make_strings
+from gazeattn.metrics.scanpath.clusters import scale_factors
+from gazeattn.metrics.scanpath.sequences import (
+    AgainstMany,
+    Pairs,
+    distances,
+    encode_both,
+    many,
+    scores,
+    sequence_reason,
+    single,
+)
+from gazeattn.registry import register_metric
+
+
+def semantic_sequence_score_pairs(
+    A: Packed,
+    B: Packed,
+    i: Pairs,
+    j: Pairs,
+    *,
+    labels: ArrayLike,
+    size: tuple[float, float],
+    truncate: int | None = None,
+    bin_ms: float | None = None,
+) -> Floats:
+    """Return `semantic_sequence_score` of A[i] and B[j] for each pair, shape (n_pairs,)."""
+    return scores(*_both(A, B, i, j, labels, size, truncate, bin_ms))
+
+
+def semantic_fixation_edit_distance_pairs(
+    A: Packed,
+    B: Packed,
+    i: Pairs,
+    j: Pairs,
+    *,
+    labels: ArrayLike,
+    size: tuple[float, float],
+    truncate: int | None = None,
+    bin_ms: float | None = None,
+    normalised: bool = False,
+) -> Floats:
+    """Return `semantic_fixation_edit_distance` of A[i] and B[j] for each pair, (n_pairs,)."""
+    return distances(*_both(A, B, i, j, labels, size, truncate, bin_ms), normalised)
+
+
+@register_metric(
+    "semantic_sequence_score",
+    task="scanpath",
+    bounds=(0.0, 1.0),
+    higher_is_better=True,
+    symmetric=True,
+    description="Longest common subsequence of the strings of labels over the longer length",
+    citation="Yang et al. (2022), ECCV; Needleman and Wunsch (1970)",
+    formula="max over alignments of matches(a, b) / max(n_a, n_b), symbol = label at floor(x, y)",
+    convention="match 1, mismatch 0, gap 0",
+    kernel=semantic_sequence_score_pairs,
+    columns=None,
+    reason=sequence_reason,
+)
+def semantic_sequence_score(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    labels: ArrayLike,
+    size: tuple[float, float],
+    truncate: int | None = None,
+    bin_ms: float | None = None,
+) -> float:
+    """Return the sequence score of the labels under the fixations.
+
+    Parameters
+    ----------
+    a, b : array-like, shape (n, 2) or (n, 3)
+        x, y in pixels of `size`, and durations in ms.
+    labels : array-like of whole numbers, shape (height, width)
+        What is where in the image, e.g. classes or segments. Every number is a label of its own,
+        one for unlabelled pixels too. Fixations outside the map share one further symbol.
+    size : (width, height)
+        The image size that the coordinates belong to; scaled to that of the map.
+    truncate, bin_ms
+        As in `sequence_score`.
+
+    Returns
+    -------
+    float
+        In [0, 1]; undefined (NaN) and 0 as in `sequence_score`.
+
+    Raises
+    ------
+    DataError
+        The map is not a map of whole numbers, or belongs to an image of another shape.
+
+    References
+    ----------
+    Yang et al. (2022), ECCV, Target-absent human attention.
+    """
+    return single(semantic_sequence_score_pairs, a, b, _options(labels, size, truncate, bin_ms))
+
+
+@register_metric(
+    "semantic_fixation_edit_distance",
+    task="scanpath",
+    bounds=(0.0, np.inf),
+    higher_is_better=False,
+    symmetric=True,
+    description="Fewest insertions, deletions and substitutions between the strings of labels",
+    citation="Mondal et al. (2023), CVPR; Levenshtein (1966)",
+    formula="Levenshtein(a, b), symbol = label at floor(x, y); normalised: / max(n_a, n_b)",
+    convention="all edits cost 1, not normalised",
+    kernel=semantic_fixation_edit_distance_pairs,
+    columns=None,
+    reason=sequence_reason,
+)
+def semantic_fixation_edit_distance(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    labels: ArrayLike,
+    size: tuple[float, float],
+    truncate: int | None = None,
+    bin_ms: float | None = None,
+    normalised: bool = False,
+) -> float:
+    """Return the Levenshtein distance of the labels under the fixations.
+
+    Parameters
+    ----------
+    a, b, labels, size, truncate, bin_ms
+        As in `semantic_sequence_score`.
+    normalised : bool
+        Divide by the length of the longer string.
+
+    Returns
+    -------
+    float
+        As `fixation_edit_distance`.
+
+    References
+    ----------
+    Mondal et al. (2023), CVPR, Gazeformer.
+    """
+    options = {**_options(labels, size, truncate, bin_ms), "normalised": normalised}
+    return single(semantic_fixation_edit_distance_pairs, a, b, options)
+
+
+def semantic_sequence_score_many(
+    prediction: ArrayLike,
+    references: Sequence[ArrayLike],
+    *,
+    labels: ArrayLike,
+    size: tuple[float, float],
+    truncate: int | None = None,
+    truncate_references: bool = True,
+    bin_ms: float | None = None,
+) -> AgainstMany:
+    """Return the semantic sequence score against each reference; see `sequence_score_many`."""
+    options = _options(labels, size, None, bin_ms)
+    kernel = semantic_sequence_score_pairs
+    return many(kernel, prediction, references, options, truncate, truncate_references, True)
+
+
+def semantic_fixation_edit_distance_many(
+    prediction: ArrayLike,
+    references: Sequence[ArrayLike],
+    *,
+    labels: ArrayLike,
+    size: tuple[float, float],
+    truncate: int | None = None,
+    truncate_references: bool = True,
+    bin_ms: float | None = None,
+    normalised: bool = False,
+) -> AgainstMany:
+    """Return the distance to each reference; the best is the smallest."""
+    options = {**_options(labels, size, None, bin_ms), "normalised": normalised}
+    kernel = semantic_fixation_edit_distance_pairs
+    return many(kernel, prediction, references, options, truncate, truncate_references, False)
+
+
+def as_labels(labels: ArrayLike) -> NDArray[Any]:
+    """Return a checked map of labels, (height, width)."""
+    values = np.asarray(labels)
+    if values.ndim != 2 or values.size == 0:
+        raise DataError(
+            "the map of labels has the wrong shape",
+            expected="(height, width), not empty",
+            found=str(values.shape),
+        )
+    if values.dtype.kind == "f":
+        if not (np.isfinite(values).all() and (values == np.floor(values)).all()):
+            raise DataError("labels must be whole numbers", found="fractions, or missing numbers")
+    elif values.dtype.kind not in "iub":
+        raise DataError("labels must be whole numbers", found=str(values.dtype))
+    return values
+
+
+def labels_at(labels: NDArray[Any], x: Floats, y: Floats, size: tuple[float, float]) -> Any:
+    """Return the label under each point, and whether it lies inside the map."""
+    height, width = labels.shape
+    across, down = scale_factors(size, (width, height), "labels")
+    column, row = np.floor(x * across), np.floor(y * down)
+    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    column, row = np.where(inside, column, 0), np.where(inside, row, 0)
+    return labels[row.astype(np.intp), column.astype(np.intp)], inside
+
+
+def _options(
+    labels: ArrayLike, size: tuple[float, float], truncate: int | None, bin_ms: float | None
+) -> dict[str, Any]:
+    return {"labels": labels, "size": size, "truncate": truncate, "bin_ms": bin_ms}
+
+
+def _both(
+    A: Packed,
+    B: Packed,
+    i: Pairs,
+    j: Pairs,
+    labels: ArrayLike,
+    size: tuple[float, float],
+    truncate: int | None,
+    bin_ms: float | None,
+) -> tuple[Strings, Strings, Pairs, Pairs]:
+    known = as_labels(labels)
+    found = [labels_at(known, p.x, p.y, size) for p in ((A,) if A is B else (A, B))]
+    values = np.unique(np.concatenate([f[0].ravel() for f in found]))
+
+    def encode(part: Packed) -> Strings:
+        at, inside = labels_at(known, part.x, part.y, size)
+        codes = np.where(inside, np.searchsorted(values, at), len(values))
+        return make_strings(part, codes, len(values) + 1, truncate, bin_ms)
+
+    return encode_both(encode, A, B, i, j)
