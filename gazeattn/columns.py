@@ -158,7 +158,7 @@ THOUSANDS = r"\s*[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?\s*"
 def _comma_hint(values: pd.Series) -> str:
     """Say what a comma in numbers calls for; ``1,200`` may be a thousands separator."""
     with_comma = values[values.str.contains(",", regex=False)]
-    how = """"dataset.decimal=','" on the command line, decimal="," in Python"""
+    how = "decimal=','"
     if with_comma.str.fullmatch(THOUSANDS).all():
         return (
             "Thousands separators are not supported: write 1200 for 1,200 (if the comma is a "

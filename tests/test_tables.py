@@ -384,8 +384,8 @@ def test_commas_in_numbers_say_what_to_type(values: list[str], thousands: bool) 
     with pytest.raises(DataError) as caught:
         as_number(pd.Series(values), "x")
     assert ("Thousands separators are not supported" in str(caught.value)) == thousands
-    assert "\"dataset.decimal=','\" on the command line" in str(caught.value)
-    assert 'decimal="," in Python' in str(caught.value)
+    assert "decimal=','" in str(caught.value)
+    assert "dataset." not in str(caught.value)  # the column may be of any file
 
 
 # ---------------------------------------------------------------- loss log

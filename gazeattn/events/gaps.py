@@ -23,6 +23,7 @@ from gazeattn.events.spans import (
 from gazeattn.losses import LossLog
 
 MAX_RATE = 20_000.0  # Hz; no eye tracker is near it, times in seconds are beyond it
+MIN_RATE = 5.0  # Hz; no eye tracker is so slow, times in microseconds or ticks are below it
 RESET = 1000.0  # ms; a step back by more is a new start of the clock, by less samples out of order
 
 
@@ -188,6 +189,12 @@ def track(
     ------
     DataError
         Lengths differ, times fall, times do not fit the rate, or no time axis and no unit.
+
+    Warns
+    -----
+    UserWarning
+        Samples are usually less than 0.05 ms or more than 200 ms apart and no rate is stated:
+        times in seconds or microseconds. It stands in the log as well.
     """
     check_choice("unit", unit, ("ms", "samples"))
     xs, ys = as_floats(x, "x"), as_floats(y, "y")
@@ -212,7 +219,8 @@ def track(
     for name, values in (("y", ys), ("time", times), ("breaks", cut)):
         if len(values) != n:
             raise DataError(f"x and {name} differ in length", expected=n, found=len(values))
-    interval = _interval(times, cut, rate, time is not None)
+    lost = LossLog()
+    interval = _interval(times, cut, rate, time is not None, lost)
     rows = np.flatnonzero(~(np.isnan(xs) | np.isnan(ys) | np.isnan(times)))
     at = times[rows]
     part = np.cumsum(cut)[rows]
@@ -236,7 +244,6 @@ def track(
         hole |= (np.diff(rows) > 1) & (max_gap == 0)
     new[1:] = ~same | hole
     clock = time is not None or rate is not None
-    lost = LossLog()
     lost.add(STEP, "undefined", MISSING, n - len(rows), "samples")
     if n and not len(rows):
         lost.add(STEP, "note", f"0 of {n} samples are valid", 1, "streams")
@@ -247,13 +254,16 @@ def track(
     return Track(rows, at, xs[rows], ys[rows], new, n, interval, clock, lost)
 
 
-def _interval(times: np.ndarray, breaks: np.ndarray, rate: float | None, timed: bool) -> float:
+def _interval(
+    times: np.ndarray, breaks: np.ndarray, rate: float | None, timed: bool, lost: LossLog
+) -> float:
     found = interval_of(times, breaks)
     if rate is None:
-        if timed and found < 1000.0 / MAX_RATE:
-            warnings.warn(
-                f"samples {found:g} ms apart: are the times in milliseconds?", stacklevel=4
-            )
+        doubtful = found < 1000.0 / MAX_RATE or found > 1000.0 / MIN_RATE
+        if timed and doubtful:
+            doubt = f"samples {found:g} ms apart: are the times in milliseconds?"
+            warnings.warn(doubt, stacklevel=4)
+            lost.add(STEP, "note", f"doubt: {doubt}", len(times), "samples")
         return found
     stated = 1000.0 / rate
     if np.isfinite(found) and not 0.5 < found / stated < 2.0:

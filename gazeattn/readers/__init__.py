@@ -53,7 +53,7 @@ def identify(path: str | os.PathLike[str]) -> str:
             source=path,
             expected=f"a file of {', '.join(registry.readers.names())}",
             found=", ".join(fits) or repr(head[:60]),
-            hint="Name the reader: reader=NAME",
+            hint="Name the reader: reader='NAME' (--reader NAME on the command line)",
         )
     return fits[0]
 

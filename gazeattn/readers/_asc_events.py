@@ -444,7 +444,7 @@ def _whole(text: str) -> float | int:
 
 
 _RESULT = re.compile(OFFSET + r"TRIAL_RESULT\b(.*)", re.S)
-_VARIABLE = re.compile(OFFSET + r"!V\s+TRIAL_VAR(_LABELS|_DATA|)\b(.*)", re.S)
+_VARIABLE = re.compile(OFFSET + r"(?:!V\s+)?TRIAL_VAR(_LABELS|_DATA|)(?![\w-])(.*)", re.S)
 _COORDS = re.compile(OFFSET + r"(DISPLAY_COORDS|GAZE_COORDS)[\s:=]+(.*)", re.S)
 _CORNERS = re.compile(r"[-+]?\d{1,6}(\.\d*)?([\s,]+[-+]?\d{1,6}(\.\d*)?){3}")
 _RECCFG = re.compile(OFFSET + r"RECCFG\s+(.*)", re.S)

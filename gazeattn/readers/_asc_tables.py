@@ -125,13 +125,16 @@ def event_table(
     odd = np.abs(end - onset + step - duration) > np.maximum(step, 1.0)
     why = "stated duration is not last minus first sample plus one interval: kept as stated"
     lost.add(what, "note", why, int(odd.sum()), "events", onset[odd])
+    numbers = np.array([e.block for e in events], int)
+    far = outside_blocks(onset, numbers, script) | outside_blocks(end, numbers, script)
+    why = "time far outside its block (START to END): kept as written"
+    lost.add(what, "note", why, int(far.sum()), "events", onset[far])
     absent = np.isnan(duration) & ~np.isnan(step)
     duration[absent] = (end - onset + step)[absent]
     why = "no stated duration: last minus first sample plus one interval"
     lost.add(what, "repaired", why, int(absent.sum()), "events")
     eyes = pd.Series([e.eye for e in events], dtype="str")
-    block = np.array([e.block for e in events], int)
-    data: dict[str, Any] = {"block": nullable(block), "eye": eyes, "onset": onset}
+    data: dict[str, Any] = {"block": nullable(numbers), "eye": eyes, "onset": onset}
     data["duration"] = duration
     found = list(dict.fromkeys(name for e in events for name in e.values))
     for name in dict.fromkeys([*columns, *found]):
@@ -181,8 +184,29 @@ def half_steps(time: np.ndarray, block: np.ndarray, script: Script, lost: LossLo
     lost.add("samples", "note", why, int(rest.sum()), examples=time[rest][:3])
 
 
+FAR = 1000.0
+"""Times (ms) before the start or after the end of their block that are no rounding."""
+
+
+def outside_blocks(time: np.ndarray, block: np.ndarray, script: Script) -> np.ndarray:
+    """Return which times are far from the START and END lines of their block.
+
+    A block that is cut has no end: it counts as two days long.
+    """
+    if not script.blocks or not len(time):
+        return np.zeros(len(time), dtype=bool)
+    begin = np.array([b["start"] for b in script.blocks], dtype=np.float64)
+    end = [b["start"] + 1.728e8 if b["end"] is None else b["end"] for b in script.blocks]
+    row = np.maximum(block, 0)
+    far = (time < begin[row] - FAR) | (time > np.array(end, dtype=np.float64)[row] + FAR)
+    return far & (block >= 0)
+
+
 def check_clock(time: np.ndarray, block: np.ndarray, script: Script, lost: LossLog) -> None:
-    """Log steps back, gaps within a block, and blocks whose rate is not as stated."""
+    """Log steps back, gaps within a block, times far outside it, and rates not as stated."""
+    far = outside_blocks(time, block, script)
+    why = "time far outside its block (START to END): kept as written"
+    lost.add("samples", "note", why, int(far.sum()), examples=time[far][:3])
     if len(time) < 2:
         return
     step, same = np.diff(time), block[1:] == block[:-1]

@@ -27,7 +27,9 @@ from gazeattn.recordings import Recording
 TSV = Format(encoding="utf-8", separator="\t")
 TABLES = {"fixation": "fixations", "saccade": "saccades", "blink": "blinks"}
 ROW = "table_row"
-"""Column with the row that an event has in the table it comes from."""
+"""Column of the file with the row that an event has in the table it comes from."""
+PLACE = "\0row"
+"""The same while a file is read: no column of a file has this name."""
 
 
 def read_tsv(path: Path, columns: list[str] | None) -> pd.DataFrame:
@@ -183,7 +185,8 @@ def _own_or(
     if own:
         rows = rows.assign(participant=who)
         columns = own.get("tables", {}).get(table, [])
-        return restored(rows, columns, path).assign(**{ROW: _number(rows, ROW, path)})
+        renamed = own.get("renamed", {}).get(table)
+        return restored(rows, columns, path, renamed).assign(**{PLACE: _number(rows, ROW, path)})
     out = pd.DataFrame({"participant": who})
     out["eye"] = pd.Series([eye or "both"] * len(rows), dtype="str")
     out["onset"], out["duration"] = rows["onset"].to_numpy(), rows["duration"].to_numpy()
@@ -200,10 +203,13 @@ def _as_messages(
     rows: pd.DataFrame, own: Mapping[str, Any], path: Path, recording: Recording
 ) -> pd.DataFrame:
     who = _participant(recording, len(rows))
+    others = {"time", "text"} if "message" in rows else {"time"}  # columns of fixations, ...
+    rows = rows.drop(columns=[c for c in rows if c in others])
     rows = rows.rename(columns={"onset": "time", "message": "text"}).assign(participant=who)
     if own:
         columns = own.get("tables", {}).get("messages", [])
-        return restored(rows, columns, path).assign(**{ROW: _number(rows, ROW, path)})
+        renamed = own.get("renamed", {}).get("messages")
+        return restored(rows, columns, path, renamed).assign(**{PLACE: _number(rows, ROW, path)})
     text = _text(rows, "text").fillna(_text(rows, "trial_type"))
     there = text.notna().to_numpy()
     recording.lost.add("messages", "dropped", "without a text or type", int((~there).sum()))
@@ -224,8 +230,8 @@ def _append(recording: Recording, name: str, table: pd.DataFrame) -> None:
     old = getattr(recording, name)
     if old is not None:
         table = pd.concat([old, table], ignore_index=True)
-    if ROW in table and len(table):
-        table = table.sort_values(ROW, kind="stable", ignore_index=True)
+    if PLACE in table and len(table):
+        table = table.sort_values(PLACE, kind="stable", ignore_index=True)
     setattr(recording, name, table)
 
 
@@ -235,8 +241,8 @@ def add_trials(
     """Add the trials of the ``events`` file; rows that name no trial become messages."""
     for name in (*TABLES.values(), "messages"):
         table = getattr(recording, name)
-        if table is not None and ROW in table:
-            setattr(recording, name, table.drop(columns=ROW))
+        if table is not None and PLACE in table:
+            setattr(recording, name, table.drop(columns=PLACE))
     if own:
         for name in (*TABLES.values(), "messages", "trials"):
             columns = own.get("tables", {}).get(name)
@@ -256,7 +262,8 @@ def add_trials(
     if own and "trials" in own.get("tables", {}):
         who = _participant(recording, len(frame))
         columns = own["tables"]["trials"]
-        recording.trials = restored(frame.assign(participant=who), columns, file)
+        renamed = own.get("renamed", {}).get("trials")
+        recording.trials = restored(frame.assign(participant=who), columns, file, renamed)
         return
     samples = recording.samples
     assert samples is not None

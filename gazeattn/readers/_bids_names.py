@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -14,7 +14,7 @@ from gazeattn.columns import as_number
 from gazeattn.errors import DataError
 
 PHYSIO = re.compile(
-    r"(?P<stem>(?:[a-z]+-[a-zA-Z0-9]+_)*)(?P<suffix>physio|physioevents)\.tsv(\.gz)?"
+    r"(?P<stem>(?:[a-z]+-[a-zA-Z0-9]+_)*)(?P<suffix>physio|physioevents|events)\.tsv(\.gz)?"
 )
 EYE_OF = {"left": "left", "right": "right", "cyclopean": ""}
 """``RecordedEye`` to the eye of our columns."""
@@ -105,6 +105,12 @@ def key_of(meta: Mapping[str, Any], source: object) -> dict[str, Any]:
             for e in table
         )
         fine = fine and isinstance(own.get("participant"), str | None)
+        renamed = own.get("renamed", {})
+        fine = fine and isinstance(renamed, dict)
+        fine = fine and all(
+            isinstance(names, dict) and all(isinstance(v, str) for v in names.values())
+            for names in renamed.values()
+        )
         fine = fine and isinstance(own.get("info", {}), dict)
     if not fine:
         raise DataError(f"the entry {KEY} of the sidecar is damaged", source=source)
@@ -123,11 +129,19 @@ def number_of(meta: Mapping[str, Any], name: str) -> float | None:
     return value if abs(value) < 1e15 else None
 
 
+CATEGORY = "category"
+"""Begin of the kind of a column of few texts; the JSON list of all of them follows."""
+
+
 def kind_name(values: pd.Series) -> str:
     """Return the name under which a column's type is written."""
     dtype = values.dtype
     if isinstance(dtype, pd.StringDtype):
         return "text"
+    if isinstance(dtype, pd.CategoricalDtype) and not dtype.ordered:
+        names = dtype.categories.tolist()
+        if all(isinstance(n, str) for n in names):
+            return CATEGORY + json.dumps(names, ensure_ascii=False)
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         return str(dtype)
     raise DataError(
@@ -138,15 +152,36 @@ def kind_name(values: pd.Series) -> str:
 NUMBER_KINDS = ("int64", "Int64", "Int32", "int32", "float64", "float32", "Float64")
 
 
-def restored(table: pd.DataFrame, columns: list[list[str]], path: Path) -> pd.DataFrame:
-    """Return a table with the columns, in the order and of the types, that were written."""
+def free_names(table: pd.DataFrame, taken: Collection[str]) -> dict[str, str]:
+    """Return column to another name for the columns whose names BIDS needs for its own."""
+    renamed: dict[str, str] = {}
+    for name in map(str, table.columns):
+        other = name
+        while other in taken or (other != name and other in (*table, *renamed.values())):
+            other += "_"
+        if other != name:
+            renamed[name] = other
+    return renamed
+
+
+def restored(
+    table: pd.DataFrame,
+    columns: list[list[str]],
+    path: Path,
+    renamed: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """Return a table with the columns, in the order and of the types, that were written.
+
+    `renamed` says under which name a column stands where it is not its own.
+    """
     out: dict[str, pd.Series] = {}
     for name, kind in columns:
-        if name not in table:
+        there = (renamed or {}).get(name, name)
+        if there not in table:
             raise DataError(
-                f"the sidecar speaks of a column that is not there ({name!r})", source=path
+                f"the sidecar speaks of a column that is not there ({there!r})", source=path
             )
-        values = table[name]
+        values = table[there]
         try:
             out[name] = _as(values, kind)
         except (ValueError, TypeError, OverflowError):
@@ -154,18 +189,25 @@ def restored(table: pd.DataFrame, columns: list[list[str]], path: Path) -> pd.Da
     return pd.DataFrame(out, index=table.index)
 
 
-def _as(values: pd.Series, kind: Any) -> pd.Series:
+def _as(values: pd.Series, kind: str) -> pd.Series:
     if kind == "text":
         text = values.astype("str")
         return text.where(values.notna() & (text != "n/a"))
+    if kind.startswith(CATEGORY):
+        names = json.loads(kind[len(CATEGORY) :])
+        text = _as(values, "text")
+        if not isinstance(names, list) or not set(text.dropna()) <= set(names):
+            raise ValueError(kind)
+        dtype = pd.CategoricalDtype(pd.Index(names, dtype="str") if names else names)
+        return text.astype(dtype)
     if isinstance(values.dtype, pd.StringDtype):
         values = values.where(values != "n/a")
     if kind in ("bool", "boolean"):
         truth = values.astype("str").map({"True": True, "False": False, "1.0": True, "0.0": False})
-        return truth.astype("boolean").astype(kind)
+        return truth.astype("boolean").astype(kind)  # type: ignore[call-overload]
     if kind not in NUMBER_KINDS:
         raise ValueError(kind)
-    return as_number(values).astype(kind)
+    return as_number(values).astype(kind)  # type: ignore[call-overload]
 
 
 def is_names(columns: object) -> TypeGuard[list[str]]:

@@ -16,12 +16,18 @@ import pyarrow.compute as pc
 
 from gazeattn.errors import DataError
 from gazeattn.readers._bids_events import ROW, TABLES
-from gazeattn.readers._bids_names import KEY, kind_name, label_of
+from gazeattn.readers._bids_names import KEY, free_names, kind_name, label_of
 from gazeattn.readers._order import rate_of
 from gazeattn.recordings import Recording
 
 SIDES = (("_left", "left"), ("_right", "right"), ("", "cyclopean"))
 GAZE = {"x": "x_coordinate", "y": "y_coordinate", "pupil": "pupil_size"}
+TAKEN = {
+    "events": {"trial_type", "message", ROW},
+    "messages": {"onset", "duration", "trial_type", "message", ROW},
+    "trials": {"onset", "duration", "trial_type"},
+}
+"""Names of the files of events and trials that no column of ours may have there."""
 EYE_COLUMNS = {f"{c}{s}" for c in GAZE for s, _ in SIDES}
 
 
@@ -149,6 +155,13 @@ def _tables(
         "tables": {n: _kinds(t) for n, t in recording.tables().items() if n != "areas"},
     }
     sides = [(s, e) for s, e in SIDES if any(f"{c}{s}" in samples for c in GAZE)] or [SIDES[2]]
+    renamed = {
+        name: free_names(table, TAKEN.get(name, TAKEN["events"]))
+        for name, table in recording.tables().items()
+        if name in (*TABLES.values(), "messages", "trials")
+    }
+    if any(renamed.values()):
+        own["renamed"] = {name: names for name, names in renamed.items() if names}
     extra = [str(c) for c in samples if str(c) not in (*EYE_COLUMNS, "time", "participant")]
     files: list[tuple[str, bytes]] = []
     units = own["info"].get("units") or {}
@@ -229,15 +242,12 @@ def _events(recording: Recording) -> pd.DataFrame | None:
     for kind, name in TABLES.items():
         table = getattr(recording, name)
         if table is not None and len(table):
-            clash = {"trial_type", "message", ROW} & set(table)
-            if clash:
-                raise DataError(f"the {name} table has a column that BIDS needs: {clash.pop()!r}")
-            parts.append(table.drop(columns="participant", errors="ignore").assign(trial_type=kind))
+            named = table.rename(columns=free_names(table, TAKEN["events"]))
+            parts.append(named.drop(columns="participant", errors="ignore").assign(trial_type=kind))
     messages = recording.messages
     if messages is not None and len(messages):
-        if {"onset", "message", "trial_type", "duration", ROW} & set(messages):
-            raise DataError("the messages table has a column that BIDS needs")
-        named = messages.rename(columns={"time": "onset", "text": "message"})
+        named = messages.rename(columns=free_names(messages, TAKEN["messages"]))
+        named = named.rename(columns={"time": "onset", "text": "message"})
         parts.append(named.drop(columns="participant", errors="ignore"))
     if not parts:
         return None
@@ -258,9 +268,7 @@ def _events(recording: Recording) -> pd.DataFrame | None:
 
 
 def _trials(trials: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    clash = {"onset", "duration", "trial_type"} & set(trials)
-    if clash:
-        raise DataError(f"the trials table has a column that BIDS needs: {clash.pop()!r}")
+    trials = trials.rename(columns=free_names(trials, TAKEN["trials"]))
     first = float(samples["time"].iloc[0])
     empty = pd.Series(np.nan, index=trials.index)
     start = trials["start"] if "start" in trials else empty
@@ -280,7 +288,7 @@ def _cells(values: pd.Series) -> pd.Series:
     """Return a column as the text that is written: shortest digits that read back exactly."""
     there = values.notna()
     text = values.astype("str")  # numbers with the shortest digits
-    if isinstance(values.dtype, pd.StringDtype):
+    if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype):
         bad = there & ((text == "n/a") | text.str.contains("\0", regex=False))
         if bad.any():
             raise DataError(

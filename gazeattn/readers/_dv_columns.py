@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gazeattn.columns import Column
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.readers._units import option
 from gazeattn.recordings import SCHEMAS
 
 _IDS: Mapping[str, Sequence[str]] = {
@@ -167,8 +168,8 @@ def choose_kind(names: Sequence[str], stated: str | None, source: object) -> Kin
             source=source,
             expected=" or ".join(_examples(k) for k in KINDS.values()),
             found=", ".join(names[:12]),
-            hint=f"Say kind={' or kind='.join(KINDS)}; tables of other programs are for "
-            "reader='plain' with a column map",
+            hint=f"Say {' or '.join(option('kind', k) for k in KINDS)}; tables of other programs "
+            f"are for {option('reader', 'plain')} with a column map",
         )
     return KINDS[found]
 

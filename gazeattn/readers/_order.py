@@ -7,6 +7,7 @@ import pandas as pd
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
+from gazeattn.readers._units import option
 
 STEPS_OF_RESET = 10.0
 """A clock that goes back by more than this many usual intervals, and stays back, began anew."""
@@ -81,7 +82,7 @@ def time_order(
             row=f"{at + 1} of the {step}",
             expected=f"at least {time[at - 1]:.15g} ms",
             found=f"{time[at]:.15g} ms",
-            hint="strict=False sorts rows inside a block and counts them",
+            hint=f"{option('strict', False)} sorts rows inside a block and counts them",
         )
     lost.add(
         step,

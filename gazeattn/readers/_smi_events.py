@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from gazeattn.errors import DataError
+from gazeattn.losses import LossLog
 from gazeattn.readers._exports import (
     Export,
     load_export,
@@ -25,6 +26,13 @@ from gazeattn.recordings import Recording
 EYES = {"l": "left", "r": "right"}
 Options = tuple[str | None, bool, bool, str | None]
 """Stated time unit, use of validity flags, strict order, decimal mark."""
+
+PICTURE = re.compile(
+    r"^(?:#\s*Message:\s*)?(\S(?:[^\t]*\S)?\.(?:jpe?g|png|bmp|gif|tiff?|webp|svg|pdf|"
+    r"html?|txt|avi|mp4|m4v|mov|mpe?g|wmv|mkv|swf))\s*$",
+    re.IGNORECASE,
+)
+"""A message that names a picture, film or page."""
 
 CATEGORIES = {
     "fixations": ("fixation", "visual intake"),
@@ -85,7 +93,11 @@ def info_of(header: dict[str, list[str]]) -> dict[str, Any]:
 
 
 def owners_of(export: Export, header: dict[str, list[str]]) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return participant and trial of each row, and where another participant begins."""
+    """Return participant and trial of each row, and where another participant begins.
+
+    A trial is what the column ``Trial`` names, without one what ``Stimulus`` does; the column
+    is called ``stimulus``, as `arrange` wants it, until `set_stimuli`.
+    """
     rows = len(export.frame)
     subject = header.get("Subject", [""])[0]
     column = export.find("participant")
@@ -93,10 +105,60 @@ def owners_of(export: Export, header: dict[str, list[str]]) -> tuple[pd.DataFram
         who = export.text(column)
     else:
         who = pd.Series([subject] * rows, dtype="str") if subject else missing_text(rows)
-    trial = export.find("trial")
+    trial = export.find("trial") or export.find("stimulus")
     names = export.text(trial) if trial is not None else missing_text(rows)
     frame = pd.DataFrame({"participant": who, "stimulus": names})
     return frame, changes(frame["participant"])
+
+
+def set_stimuli(
+    trials: pd.DataFrame | None,
+    trial: pd.Series,
+    shown: pd.Series | None,
+    messages: pd.DataFrame,
+    lost: LossLog,
+) -> None:
+    """Put the picture of each trial where `arrange` has put the name of the trial, in place.
+
+    Parameters
+    ----------
+    trials
+        The table of `arrange`: its ``stimulus`` is what the column ``Trial`` says.
+    trial, shown
+        Per row: the trial, and the cell of the column ``Stimulus`` (None without the column).
+    messages
+        ``trial`` (cell of the message line), ``time``, ``text``. Without a column ``Stimulus``
+        the picture is the one that a message such as ``# Message: page.jpg`` names.
+    """
+    if trials is None:
+        return
+    if shown is not None:
+        shown = shown.where(shown != "-")  # how BeGaze writes that there is none
+        there = shown.notna().to_numpy() & trial.notna().to_numpy()
+        groups = shown[there].groupby(trial[there].to_numpy(), sort=False)
+        first = trials["trial"].map(groups.first())
+        several = int((groups.nunique() > 1).sum())
+        how = "the column Stimulus names"
+    else:
+        picture = messages["text"].str.extract(PICTURE, expand=False).str.strip()
+        named = messages.assign(picture=picture)[picture.notna().to_numpy(dtype=bool)]
+        found: list[str | None] = []
+        several, earlier = 0, -np.inf
+        again = trials["stimulus"].duplicated(keep=False).to_numpy()
+        for name, end, repeated in zip(trials["stimulus"], trials["end"], again, strict=True):
+            own = named[(named["trial"] == name).to_numpy(dtype=bool, na_value=False)]
+            if repeated:  # one name, several trials: what was sent since the one before
+                own = own[((own["time"] > earlier) & (own["time"] <= end)).to_numpy(dtype=bool)]
+            found.append(own["picture"].iloc[0] if len(own) else None)
+            several += own["picture"].nunique() > 1
+            earlier = end
+        first = pd.Series(found, index=trials.index, dtype=object)
+        how = "messages name"
+    trials["stimulus"] = first.astype(object).where(first.notna(), None).astype("str")
+    reason = f"{how} several stimuli in one trial: the first is that of the trial"
+    lost.add("trials", "note", reason, several, "trials")
+    nothing = int(trials["stimulus"].isna().sum())
+    lost.add("trials", "undefined", "no stimulus is named", nothing, "trials")
 
 
 def _events_of(
@@ -119,7 +181,9 @@ def _events_of(
     owners = owners_of(export, header)[0]
     stimulus = export.find("stimulus")
     if stimulus is not None:
-        owners["stimulus"] = owners["stimulus"].fillna(export.text(stimulus))
+        shown = export.text(stimulus)
+        owners["stimulus"] = owners["stimulus"].fillna(shown)
+        owners["shown"] = shown.to_numpy()
     length, end = export.find("duration", "eventduration"), export.find(stop)
     if length is not None:
         written = stated if length.bracket is None else None
@@ -150,6 +214,7 @@ def _finish(
     strict: bool,
     by_trial: bool,
     rows: int,
+    messages: pd.DataFrame,
 ) -> None:
     """Put the events of all kinds in order together, so that all have the same trials."""
     if not sum(map(len, parts)):
@@ -160,7 +225,7 @@ def _finish(
             found=reasons or None,
         )
     table = pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
-    for name in ("participant", "stimulus", "eye", "kind", "area"):
+    for name in ("participant", "stimulus", "shown", "eye", "kind", "area"):
         if name in table:
             table[name] = table[name].astype("str")
     forced = changes(table["stimulus"]) if by_trial else np.zeros(len(table), bool)
@@ -175,13 +240,15 @@ def _finish(
         clock="onset",
         lane=lane,
     )
+    shown = table["shown"] if "shown" in table else None
+    set_stimuli(recording.trials, table["trial"], shown, messages, recording.lost)
     screen = recording.info.get("screen")
     for part in parts:
         if not len(part):
             continue
         kind = str(part["kind"].iloc[0])
         made = table[(table["kind"] == kind).to_numpy()].reset_index(drop=True)
-        names = [c for c in part if c not in ("kind", "stimulus", "participant")]
+        names = [c for c in part if c not in ("kind", "stimulus", "shown", "participant")]
         made = made[["participant", "trial", "block", *names]]
         review_positions(made, screen, recording.lost, kind)
         setattr(recording, kind, made)
@@ -238,29 +305,35 @@ def read_events(
         made.index = pd.Index([found[i].start() for i in made.index])
         parts.append(made)
         recording.lost.extend(export.lost)
-    _finish(recording, path, parts, strict, False, rows)
-    recording.messages = _user_events(recording, path, text[begin:], layouts, stated)
+    messages = _user_events(recording, text[begin:], layouts, stated)
+    _finish(recording, path, parts, strict, False, rows, messages)
+    recording.messages = _with_owners(messages, recording)
+
+
+NO_MESSAGES = pd.DataFrame({"trial": [], "time": [], "text": []}).astype(
+    {"trial": "str", "time": "float64", "text": "str"}
+)
 
 
 def _user_events(
     recording: Recording,
-    path: Path,
     body: str,
     layouts: dict[str, tuple[str, int]],
     stated: str | None,
-) -> pd.DataFrame | None:
+) -> pd.DataFrame:
+    """Return trial (cell of the line), time and text of the user events."""
     lines = re.findall(r"(?m)^UserEvent\t[^\n]*$", body)
     layout = layouts.get("User Events")
     if not lines or layout is None:
         recording.lost.add("messages", "dropped", "no table header for User Events", len(lines))
-        return None
+        return NO_MESSAGES
     cells = [line.split("\t", layout[0].count("\t")) for line in lines]
     names = [parse_header(n).key for n in layout[0].split("\t")]
     if not {"start", "description"} <= set(names):
         recording.lost.add(
             "messages", "dropped", "user events without Start, Description", len(lines)
         )
-        return None
+        return NO_MESSAGES
     whole = [c for c in cells if len(c) == len(names)]
     frame = pd.DataFrame(whole, columns=names, dtype="str")
     start = pd.to_numeric(frame["start"], errors="coerce").astype("float64")
@@ -270,19 +343,33 @@ def _user_events(
     )
     frame, start = frame[fine], start[fine]
     times = to_ms(start.to_numpy(), unit_of(stated) or "us" if stated else "us")
-    owner = missing_text(len(frame))
+    named = frame["trial"] if "trial" in frame else missing_text(len(frame))
+    return pd.DataFrame(
+        {
+            "trial": named.str.strip().to_numpy(),
+            "time": times,
+            "text": frame["description"].to_numpy(),
+        }
+    ).astype({"trial": "str", "text": "str"})
+
+
+def _with_owners(messages: pd.DataFrame, recording: Recording) -> pd.DataFrame | None:
+    """Return the messages with their participant, and the trial by their time."""
+    if not len(messages):
+        return None
+    owner = missing_text(len(messages))
     table = next((t for t in (recording.fixations, recording.saccades) if t is not None), None)
     if table is not None and table["participant"].nunique() == 1:
         owner = owner.fillna(table["participant"].iloc[0])
-    block = np.zeros(len(frame), dtype=int)
+    times, block = messages["time"].to_numpy(), np.zeros(len(messages), dtype=int)
     return pd.DataFrame(
         {
             "participant": owner.astype("str"),
             "trial": trial_at(times, block, recording.trials),
             "time": times,
-            "text": frame["description"].to_numpy(),
+            "text": messages["text"],
         }
-    ).astype({"text": "str"})
+    )
 
 
 def read_statistics(
@@ -330,4 +417,4 @@ def read_statistics(
     for other, count in category[~known].fillna("no category").value_counts().items():
         recording.lost.add("events", "dropped", f"rows of category {other!r}", int(count))
     recording.info["unread"] = export.unread()
-    _finish(recording, path, parts, strict, clock == "trial", len(category))
+    _finish(recording, path, parts, strict, clock == "trial", len(category), NO_MESSAGES)

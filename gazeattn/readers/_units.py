@@ -34,6 +34,23 @@ _BRACKET = re.compile(r"(.*?)\s*[\[(]([^\[\]()]*)[\])]\s*")
 _FRAME = re.compile(rf"({'|'.join(FRAMES)})\s*(.*)", re.IGNORECASE)
 
 
+def option(name: str, value: object) -> str:
+    """Return how an option of a reader is stated in Python and on the command line.
+
+    Examples
+    --------
+    >>> option("screen", (1920, 1080))
+    'screen=(1920, 1080) (--option screen=1920,1080 on the command line)'
+    """
+    typed = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    typed = {"None": "null", "True": "true", "False": "false"}.get(typed, typed)
+    if name == "reader":
+        return f"{name}={value!r} (--reader {typed} on the command line)"
+    quote = "'" if set(typed) & set(' ;|\t"<>()') else ""
+    typed = f"--option {quote}{name}={typed}{quote}"
+    return f"{name}={value!r} ({typed} on the command line)"
+
+
 def fold(text: str) -> str:
     """Return a text for comparison: one micro sign, no case, single blanks."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
@@ -111,14 +128,14 @@ def time_unit(header: Header, stated: str | None, default: str | None, source: o
             source=source,
             expected="ns, us (μs), ms or s",
             found=repr(header.bracket),
-            hint="State it, for example time_unit='ms'",
+            hint=f"State it, for example {option('time_unit', 'ms')}",
         )
     if default is None:
         raise DataError(
             f"column {header.name!r} does not say its unit",
             source=source,
             expected="ns, us (μs), ms or s in the header",
-            hint="State it, for example time_unit='ms'",
+            hint=f"State it, for example {option('time_unit', 'ms')}",
         )
     return default
 
@@ -179,7 +196,7 @@ def check_screen(screen: object) -> tuple[float, float] | None:
     if not (0 < width < np.inf and 0 < height < np.inf):
         raise DataError(
             "screen must be the width and height in pixels",
-            expected="two positive numbers, for example screen=(1920, 1080)",
+            expected=f"two positive numbers, for example {option('screen', (1920, 1080))}",
             found=repr(screen),
         )
     return width, height

@@ -32,6 +32,7 @@ from gazeattn.readers._bids_names import (
     sidecar,
 )
 from gazeattn.readers._bids_out import write_bids
+from gazeattn.readers._doubts import note_doubts
 from gazeattn.readers._exports import (
     Export,
     load_export,
@@ -41,7 +42,7 @@ from gazeattn.readers._exports import (
     unpack,
 )
 from gazeattn.readers._order import arrange, rate_of
-from gazeattn.readers._units import Header, check_screen, time_unit, to_ms, unit_of
+from gazeattn.readers._units import Header, check_screen, option, time_unit, to_ms, unit_of
 from gazeattn.readers.textfile import Format, file_bytes
 from gazeattn.recordings import SAMPLES, Recording
 from gazeattn.registry import register_reader
@@ -54,10 +55,45 @@ TSV = Format(encoding="utf-8", separator="\t")
 
 
 def _recognises(head: bytes, name: str) -> bool:
+    """Say whether a file is gaze of BIDS, or a table of events that stands beside it."""
     found = PHYSIO.fullmatch(name)
+    if found is None:
+        return False
+    if found["suffix"] == "events":  # of any BIDS data set; `_physio_of` asks for the gaze
+        names = set(head.split(b"\n", 1)[0].decode("latin-1").strip("\r").split("\t"))
+        places = {"x", "y"} <= names and "trial_type" not in names  # a plain table of fixations
+        return {"onset", "duration"} <= names and not places
     label = entities(name).get("recording", "")
-    eye = label.startswith("eye") or label in EYE_OF
-    return found is not None and found["suffix"] == "physio" and eye
+    return label.startswith("eye") or label in EYE_OF
+
+
+def _is_gaze(name: str) -> bool:
+    found = PHYSIO.fullmatch(name)
+    return found is not None and found["suffix"] == "physio" and _recognises(b"", name)
+
+
+def _physio_of(path: Path) -> Path:
+    """Return the physio file that a table of events belongs to; other files as they are.
+
+    Raises
+    ------
+    DataError
+        The physio file is not there: events alone have neither units nor a clock.
+    """
+    found = PHYSIO.fullmatch(path.name)
+    if found is None or found["suffix"] == "physio" or not path.is_file():
+        return path
+    pattern = "physio.tsv*" if found["suffix"] == "physioevents" else "recording-*_physio.tsv*"
+    beside = sorted(p for p in path.parent.glob(found["stem"] + pattern) if _is_gaze(p.name))
+    if not beside:
+        raise DataError(
+            f"a file of BIDS events ({found['suffix']}): the physio file beside it is needed, "
+            "which holds the gaze and the clock",
+            source=path,
+            expected=found["stem"] + pattern.replace("-*", "-<label>").replace("*", ".gz"),
+            hint="Put the files of the recording and their sidecars (.json) into one folder",
+        )
+    return beside[0]
 
 
 @register_reader(
@@ -81,7 +117,8 @@ def read_bids(
     ----------
     path
         A ``*_recording-<label>_physio.tsv.gz`` file; the files of the other eyes, the events and
-        the sidecars are found beside it.
+        the sidecars are found beside it. Or one of its tables of events (``*_events.tsv``,
+        ``*_physioevents.tsv.gz``): then the physio file is found beside that.
     screen
         Width and height in pixels; else ``ScreenResolution`` of the events sidecar.
     time_unit
@@ -95,7 +132,7 @@ def read_bids(
         A sidecar is missing or lacks a required entry, rows have another number of cells than
         ``Columns``, unknown units, no valid row.
     """
-    path = Path(path).expanduser()
+    path = _physio_of(Path(path).expanduser())
     paths = _eyes_of(path)
     info: dict[str, Any] = {"tracker": "BIDS", "units": {}, "eyes": []}
     lost = LossLog()
@@ -134,7 +171,7 @@ def read_bids(
     for file, meta, table in zip(paths, metas, tables, strict=True):
         add_events(recording, file, meta, table["time"].to_numpy(), own, time_unit)
     add_trials(recording, path, metas[0], own)
-    return recording
+    return note_doubts(recording)
 
 
 def _eyes_of(path: Path) -> list[Path]:
@@ -151,10 +188,7 @@ def _eyes_of(path: Path) -> list[Path]:
     begin = path.name.partition(f"_recording-{label}_")[0]
     found = {path}
     for other in path.parent.glob(f"{begin}_recording-*_physio.tsv*"):
-        if (
-            _recognises(b"", other.name)
-            and entities(other.name).keys() == entities(path.name).keys()
-        ):
+        if _is_gaze(other.name) and entities(other.name).keys() == entities(path.name).keys():
             if sidecar(other, "physio").get("PhysioType", "eyetrack") == "eyetrack":
                 found.add(other)
     return sorted(found)
@@ -322,7 +356,7 @@ def _place(
         raise DataError(
             f"positions count from {' '.join(origin)}: the size of the screen is needed",
             source=path,
-            hint="State it: screen=(width, height)",
+            hint=f"State it, for example {option('screen', (1920, 1080))}",
         )
     if horizontal[0] != "left":
         sign = -1.0 if horizontal[0] == "right" else 1.0

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from gazeattn.errors import DataError, UnknownNameError, suggest
 from gazeattn.readers import _dv_cells as cells
+from gazeattn.readers._doubts import note_doubts
 from gazeattn.readers._dv_columns import (
     Kind,
     choose_kind,
@@ -154,7 +155,7 @@ def read_data_viewer(
         "units": {"time": "ms on the clock of the report", "position": "px"},
     }
     recording.info["eyes"] = _eyes_used(table)
-    return recording
+    return note_doubts(recording)
 
 
 def read_reports(

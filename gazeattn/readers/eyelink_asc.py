@@ -32,6 +32,7 @@ from gazeattn.readers._asc_tables import (
     trial_names,
     trial_table,
 )
+from gazeattn.readers._doubts import note_doubts
 from gazeattn.readers.textfile import sniff_encoding
 from gazeattn.recordings import Recording
 from gazeattn.registry import register_reader
@@ -150,7 +151,7 @@ def read_asc(
         why = "the last line does not end: the file may be cut there"
         lost.add("lines", "note", why, 1, "lines", [f"line {n_lines}"])
     _keep_repeated(recording, script, repeated)
-    _warn(path, recording)
+    _warn(path, note_doubts(recording))
     return recording
 
 

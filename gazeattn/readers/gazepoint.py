@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gazeattn.readers._doubts import note_doubts
 from gazeattn.readers._exports import (
     Export,
     blank,
@@ -21,7 +22,7 @@ from gazeattn.readers._exports import (
     review_positions,
 )
 from gazeattn.readers._order import arrange, changes, rate_of
-from gazeattn.readers._units import Header, check_screen, to_ms, to_pixels
+from gazeattn.readers._units import Header, check_screen, option, to_ms, to_pixels
 from gazeattn.readers.textfile import file_bytes
 from gazeattn.recordings import Recording
 from gazeattn.registry import register_reader
@@ -103,11 +104,12 @@ def read_gazepoint(
         export.lost.add(
             "samples" if recording.samples is not None else "fixations",
             "note",
-            "positions kept as fractions of the screen: screen=(width, height) makes them pixels",
+            "positions kept as fractions of the screen: "
+            f"{option('screen', (1920, 1080))} makes them pixels",
             len(export.frame),
         )
     info["unread"] = export.unread()
-    return recording
+    return note_doubts(recording)
 
 
 def _is_fixation_file(export: Export, clock: Header | None) -> bool:

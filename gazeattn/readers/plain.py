@@ -14,7 +14,8 @@ from gazeattn import registry
 from gazeattn.columns import Column, as_text
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.losses import LossLog
-from gazeattn.readers._units import parse_header, to_ms
+from gazeattn.readers._doubts import note_doubts
+from gazeattn.readers._units import option, parse_header, to_ms
 from gazeattn.readers._units import time_unit as time_unit_of
 from gazeattn.readers.data_viewer import EYES, header_names
 from gazeattn.readers.delimited import FIRST_ROW, read_table
@@ -131,7 +132,7 @@ def read_plain(
     setattr(recording, kind, table)
     recording.trials = _trials(table, kind)
     recording.info = {"units": units, "columns": columns}
-    return recording
+    return note_doubts(recording)
 
 
 def _kind_of(frame: pd.DataFrame, path: Path) -> Literal["fixations", "samples"]:
@@ -142,8 +143,8 @@ def _kind_of(frame: pd.DataFrame, path: Path) -> Literal["fixations", "samples"]
             source=path,
             expected="time for samples; onset or duration for fixations",
             found=", ".join(map(str, frame.columns)),
-            hint="Say kind='fixations' or kind='samples', and name the columns with a column map: "
-            "columns={'onset': 'NAME IN THE FILE', ...}",
+            hint=f"Say {option('kind', 'fixations')} or {option('kind', 'samples')}, and name the "
+            "columns with a column map: columns={'onset': 'NAME IN THE FILE', ...} in Python",
         )
     return "samples" if samples else "fixations"
 
@@ -164,7 +165,7 @@ def _require(frame: pd.DataFrame, kind: str, path: Path) -> None:
         source=path,
         expected=place if timed else " or ".join(TIMES[kind]),
         found=", ".join(map(str, frame.columns)),
-        hint="Name the columns with a column map: columns={'x': 'NAME IN THE FILE', ...}",
+        hint="Name the columns with a column map: columns={'x': 'NAME IN THE FILE', ...} in Python",
     )
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
+from gazeattn.readers._doubts import note_doubts
 from gazeattn.readers._exports import (
     Export,
     blank,
@@ -23,7 +24,7 @@ from gazeattn.readers._exports import (
     review_positions,
 )
 from gazeattn.readers._order import arrange, changes, rate_of
-from gazeattn.readers._units import Header, check_screen, time_unit, to_ms, to_pixels
+from gazeattn.readers._units import Header, check_screen, option, time_unit, to_ms, to_pixels
 from gazeattn.readers.textfile import file_bytes
 from gazeattn.recordings import Recording
 from gazeattn.registry import register_reader
@@ -141,7 +142,7 @@ def read_pupil(
         units = {**recording.info.get("units", {}), **file.info.pop("units")}
         recording.info |= {**file.info, "units": units}
     recording.info |= {"screen": size, "tracker": f"Pupil {files[0].kind.split()[0].title()}"}
-    return recording
+    return note_doubts(recording)
 
 
 def _read_file(
@@ -212,8 +213,8 @@ def _positions(
         export.lost.add(
             step,
             "note",
-            f"positions kept from 0 to 1 (y points {axis}): screen=(width, height) makes them "
-            "pixels",
+            f"positions kept from 0 to 1 (y points {axis}): {option('screen', (1920, 1080))} "
+            "makes them pixels",
             len(xs),
         )
         return {x.name: xs, y.name: ys}, {x.name: "norm", y.name: f"norm, y {axis}"}

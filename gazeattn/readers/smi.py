@@ -12,6 +12,7 @@ import pandas as pd
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
+from gazeattn.readers._doubts import note_doubts
 from gazeattn.readers._exports import (
     Export,
     blank,
@@ -19,6 +20,7 @@ from gazeattn.readers._exports import (
     head_names,
     head_text,
     load_export,
+    missing_text,
     require_valid,
     review_positions,
     unpack,
@@ -31,6 +33,7 @@ from gazeattn.readers._smi_events import (
     owners_of,
     read_events,
     read_statistics,
+    set_stimuli,
 )
 from gazeattn.readers._units import Header, check_screen, time_unit, to_ms
 from gazeattn.readers.textfile import check_bytes, file_bytes, sniff_encoding
@@ -112,7 +115,7 @@ def read_smi(
     recording = Recording(path.name, "smi", info=info)
     make = {"raw": _raw, "events": read_events, "statistics": read_statistics}[kind]
     make(recording, path, table, header, (time_unit, use_validity, strict, decimal))
-    return recording
+    return note_doubts(recording)
 
 
 def _header(data: bytes) -> tuple[dict[str, list[str]], bytes]:
@@ -193,11 +196,13 @@ def _raw(
     shown = export.text(stimulus) if stimulus is not None else None
     samples, trials, order = arrange(samples, forced, lost, source=path, strict=strict)
     if shown is not None:
-        samples["stimulus"] = shown.iloc[order].to_numpy()
-        samples["stimulus"] = samples["stimulus"].astype("str")
-        if trials is not None:
-            first = samples.groupby("trial", sort=False)["stimulus"].first()
-            trials["stimulus"] = trials["trial"].map(first).astype("str")
+        shown = shown.iloc[order].reset_index(drop=True)
+    messages = _messages_of(lines, unit, lost)
+    set_stimuli(trials, samples["trial"], shown, messages, lost)
+    if shown is None and trials is not None:
+        of_trial = dict(zip(trials["trial"], trials["stimulus"], strict=True))
+        shown = samples["trial"].map(of_trial)
+    samples["stimulus"] = (missing_text(len(samples)) if shown is None else shown).astype("str")
     require_valid(samples, values, lost, path)
     review_positions(samples, recording.info.get("screen"), lost, "samples")
     rate = rate_of(samples["time"].to_numpy(), samples["block"].to_numpy())
@@ -214,7 +219,7 @@ def _raw(
     recording.info["eyes"] = [s for s in EYES.values() if f"x_{s}" in samples]
     recording.info["unread"] = export.unread()
     recording.samples, recording.trials = samples, trials
-    recording.messages = _message_table(lines, unit, samples, trials, lost, path)
+    recording.messages = _message_table(messages, samples, trials)
 
 
 def _eye(
@@ -242,31 +247,38 @@ def _eye(
     return names
 
 
-def _message_table(
-    lines: list[bytes],
-    unit: str,
-    samples: pd.DataFrame,
-    trials: pd.DataFrame | None,
-    lost: LossLog,
-    path: Path,
-) -> pd.DataFrame | None:
+def _messages_of(lines: list[bytes], unit: str, lost: LossLog) -> pd.DataFrame:
+    """Return trial (cell of the line), time in ms and text of the MSG lines."""
     cells = [line.decode("utf-8").split("\t", 3) for line in lines]
     cells = [c for c in cells if len(c) == 4]
     time = pd.to_numeric(pd.Series([c[0] for c in cells], dtype="str"), errors="coerce")
     time = time.astype("float64").where(np.isfinite)
     lost.add("messages", "dropped", "without a time or text", len(lines) - int(time.notna().sum()))
     cells = [c for c, ok in zip(cells, time.notna(), strict=True) if ok]
-    if not cells:
-        return None
-    times = to_ms(time.dropna().to_numpy(), unit)
-    block = _blocks_at(times, samples)
     return pd.DataFrame(
         {
-            "participant": pd.Series([samples["participant"].iloc[0]] * len(cells), dtype="str"),
+            "trial": pd.Series([c[2].strip() for c in cells], dtype="str"),
+            "time": to_ms(time.dropna().to_numpy(), unit),
+            "text": pd.Series([c[3].strip() for c in cells], dtype="str"),
+        }
+    )
+
+
+def _message_table(
+    messages: pd.DataFrame, samples: pd.DataFrame, trials: pd.DataFrame | None
+) -> pd.DataFrame | None:
+    if not len(messages):
+        return None
+    times = messages["time"].to_numpy()
+    block = _blocks_at(times, samples)
+    who = [samples["participant"].iloc[0]] * len(messages)
+    return pd.DataFrame(
+        {
+            "participant": pd.Series(who, dtype="str"),
             "trial": trial_at(times, block, trials),
             "block": pd.Series(block, dtype="Int64"),
             "time": times,
-            "text": pd.Series([c[3].strip() for c in cells], dtype="str"),
+            "text": messages["text"],
         }
     )
 

@@ -135,8 +135,8 @@ def check_bytes(data: Data, encoding: str, path: object, *, stated: bool) -> Non
                 row=line,
                 hint=None
                 if stated
-                else "State the encoding, for example encoding='cp1252' for files of older "
-                "Windows programs",
+                else "State the encoding, for example encoding='cp1252' (--option "
+                "encoding=cp1252 on the command line) for files of older Windows programs",
             ) from None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gazeattn.errors import DataError
+from gazeattn.readers._doubts import note_doubts
 from gazeattn.readers._exports import (
     Export,
     blank,
@@ -22,7 +23,16 @@ from gazeattn.readers._exports import (
     review_positions,
 )
 from gazeattn.readers._order import changes, rate_of, time_order, trial_at, trials_of
-from gazeattn.readers._units import Header, check_screen, fold, time_unit, to_ms, to_pixels
+from gazeattn.readers._units import (
+    Header,
+    check_screen,
+    fold,
+    option,
+    parse_header,
+    time_unit,
+    to_ms,
+    to_pixels,
+)
 from gazeattn.readers.textfile import file_bytes
 from gazeattn.recordings import Recording
 from gazeattn.registry import register_reader
@@ -44,6 +54,11 @@ NUMBERS = (
 )
 PUPILS = {"left": ("pupildiameterleft", "pupilleft"), "right": ("pupildiameterright", "pupilright")}
 EYES = ("left", "right")
+DISPLAY, MEDIA = "DISPLAY", "MCS"
+FRAMES_OF: dict[str, tuple[str | None, ...]] = {DISPLAY: ("DACS", "ADCS", None), MEDIA: ("MCS",)}
+"""Frame of x and y to the marks of the file: screen (None: no mark), and media."""
+FRAME_OF = {str(mark): frame for frame, marks in FRAMES_OF.items() for mark in (frame, *marks)}
+EVENT_COLUMNS = ("kind", "duration", "index", "saccade_index", "amplitude", "x", "y")
 MAX_VALIDITY = 1
 """Studio codes 0 (surely) and 1 (probably the right eye) count as valid, 2 to 4 do not."""
 
@@ -71,6 +86,7 @@ def read_tobii(
     *,
     screen: tuple[float, float] | None = None,
     time_unit: str | None = None,
+    frame: str | None = None,
     max_validity: int = MAX_VALIDITY,
     strict: bool = False,
     encoding: str | None = None,
@@ -86,6 +102,10 @@ def read_tobii(
         Width and height in pixels; else from the columns of the recording resolution.
     time_unit
         Needed where ``Recording timestamp`` names none; ``RecordingTimestamp`` of Studio is ms.
+    frame : {"DACS", "ADCS", "MCS"} or None
+        Frame of ``x, y`` of samples and fixations alike: the screen (DACS, ADCS) or the media
+        (MCS). None: the first in which both have pixels, else that of the samples. What stands
+        in another frame only keeps the names of the file, with a note.
     max_validity
         Largest numeric validity code of Studio that counts as valid.
     strict
@@ -114,13 +134,14 @@ def read_tobii(
     }
     size = size or _resolution(export)
     eye_rows, messages = _kinds_of_row(export)
-    samples, found = _gaze(export, size)
+    chosen = _frame(export, frame)
+    samples, found = _gaze(export, size, chosen)
     units |= found
     table = pd.DataFrame({**texts, "time": time, **samples})[eye_rows].reset_index(drop=True)
     if not len(table):
         raise DataError(f"0 of {len(time)} rows valid: no row of an eye tracker", source=path)
     _flag(table, export, eye_rows, max_validity)
-    events = _event_columns(export)[eye_rows].reset_index(drop=True)
+    events = _event_columns(export, size, chosen)[eye_rows].reset_index(drop=True)
     forced = changes(table["participant"], table["recording"])
     order, block = time_order(
         table["time"].to_numpy(), forced, export.lost, step="samples", source=path, strict=strict
@@ -134,9 +155,10 @@ def read_tobii(
     values = [c for c in table if str(c) not in (*texts, "time", "block", "trial")]
     fixations, saccades = _events(table, events, export, bool(values))
     require_valid(table, map(str, values), export.lost, path)
-    review_positions(table, size, export.lost, "samples")
+    shown_on = size if chosen == DISPLAY else None  # the media may be smaller than the screen
+    review_positions(table, shown_on, export.lost, "samples")
     if fixations is not None:
-        review_positions(fixations, size, export.lost, "fixations")
+        review_positions(fixations, shown_on, export.lost, "fixations")
     info: dict[str, Any] = {
         "tracker": "Tobii",
         "units": units,
@@ -146,7 +168,7 @@ def read_tobii(
         "unread": export.unread(),
     }
     where = ["participant", "trial", "block"]
-    return Recording(
+    recording = Recording(
         path.name,
         "tobii",
         samples=table[[*where, "time", *values, "stimulus"]] if values else None,
@@ -157,6 +179,7 @@ def read_tobii(
         info=info,
         lost=export.lost,
     )
+    return note_doubts(recording)
 
 
 def _times(export: Export, stated: str | None) -> tuple[np.ndarray, dict[str, str]]:
@@ -219,46 +242,98 @@ def _kinds_of_row(export: Export) -> tuple[np.ndarray, pd.Series]:
     return ~(empty & text.notna().to_numpy()), text
 
 
+def _frame(export: Export, stated: str | None) -> str:
+    """Return the frame of x and y: DISPLAY (DACS, ADCS, or none is named) or MCS, of the media.
+
+    Samples and fixations share it: the first frame in which both have pixels, else that of the
+    samples.
+
+    Raises
+    ------
+    DataError
+        The stated frame is none of them, or neither samples nor fixations have it.
+    """
+    gaze, fixations = (
+        [f for f in (DISPLAY, MEDIA) if any(_has_pixels(export, k, f) for k in keys)]
+        for keys in (tuple(f"gazepoint{side}" for side in ("", *EYES)), ("fixationpoint",))
+    )
+    if stated is None:
+        both = [f for f in gaze if f in fixations]
+        return (both or gaze or fixations or [DISPLAY])[0]
+    frame = FRAME_OF.get(fold(stated).upper())
+    if frame is None or frame not in (*gaze, *fixations):
+        raise DataError(
+            "no position in this frame" if frame else "unknown frame",
+            source=export.source,
+            expected=" or ".join(dict.fromkeys([*gaze, *fixations])) or "DACS, ADCS or MCS",
+            found=repr(stated),
+        )
+    return frame
+
+
+def _has_pixels(export: Export, key: str, frame: str) -> bool:
+    """Say whether a position has pixels in a frame; the size of the media is never known."""
+    found = _in_frame(export, key, frame)
+    return found is not None and (found[2] == "px" or frame == DISPLAY)
+
+
+def _in_frame(export: Export, key: str, frame: str) -> tuple[Header, Header, str] | None:
+    """Return the columns of x and y in a frame, and their unit; None without."""
+    for unit in ("px", "norm"):
+        for name in FRAMES_OF[frame]:
+            x, y = (
+                next(
+                    (
+                        h
+                        for h in export.headers.get(f"{key}{a}", ())
+                        if h.unit == unit and h.frame == name
+                    ),
+                    None,
+                )
+                for a in "xy"
+            )
+            if x is not None and y is not None:
+                return x, y, unit
+    bare = tuple(export.find(f"{key}{a}") for a in "xy")
+    if frame == DISPLAY and all(h is not None and h.bracket is None for h in bare):
+        assert bare[0] is not None and bare[1] is not None
+        return bare[0], bare[1], "px"  # older Pro Lab: display pixels without a unit
+    return None
+
+
 def _gaze(
-    export: Export, screen: tuple[float, float] | None
+    export: Export, screen: tuple[float, float] | None, frame: str
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return gaze and pupil by our names where they are pixels, else by the file's names."""
     out: dict[str, np.ndarray] = {}
     units: dict[str, str] = {}
     for side in ("", *EYES):
         suffix = f"_{side}" if side else ""
-        choices = [
-            (u, f)
-            for u, f in (("px", "DACS"), ("px", "ADCS"), ("px", None), ("norm", "DACS"))
-            if export.find(f"gazepoint{side}x", unit=u, frame=f)
-            and export.find(f"gazepoint{side}y", unit=u, frame=f)
-        ]
-        bare = export.find(f"gazepoint{side}x"), export.find(f"gazepoint{side}y")
-        if choices:
-            unit, frame = choices[0]
-            x, y = (export.find(f"gazepoint{side}{a}", unit=unit, frame=frame) for a in "xy")
-        elif all(h is not None and h.bracket is None for h in bare):
-            unit, (x, y) = "px", bare  # older Pro Lab: display pixels without a unit
-        else:
-            unit, (x, y) = None, bare
+        found = _in_frame(export, f"gazepoint{side}", frame)
+        unit: str | None = None
+        x, y = export.find(f"gazepoint{side}x"), export.find(f"gazepoint{side}y")
+        if found is not None:
+            x, y, unit = found
         if x is None or y is None:
             continue
         xs, ys = export.numbers(x), export.numbers(y)
-        frame = x.frame or "display"
-        if unit == "norm" and screen is not None:
+        named = x.frame or "display"
+        if unit == "norm" and frame == DISPLAY and screen is not None:
             xs, ys = to_pixels(xs, ys, screen)
-            frame += ", converted from 0..1"
+            named += ", converted from 0..1"
         elif unit != "px":
             out[x.name], out[y.name] = xs, ys
             what = x.bracket or "an unknown unit"
-            hint = ": screen=(width, height) makes them pixels" if unit == "norm" else ""
-            export.lost.add(
-                "samples", "note", f"{x.name!r} kept in {what}, not pixels{hint}", len(xs)
-            )
+            why = f"kept in {what}, not pixels"
+            if unit == "norm" and frame == DISPLAY:
+                why += f": {option('screen', (1920, 1080))} makes them pixels"
+            elif x.unit == "px":
+                why = f"kept under its name: x and y are in another frame ({frame})"
+            export.lost.add("samples", "note", f"{x.name!r} {why}", len(xs))
             units[x.name] = x.unit or str(x.bracket)
             continue
         out[f"x{suffix}"], out[f"y{suffix}"] = xs, ys
-        units[f"x{suffix}"] = units[f"y{suffix}"] = f"px ({frame})"
+        units[f"x{suffix}"] = units[f"y{suffix}"] = f"px ({named})"
     for side, keys in PUPILS.items():
         header = export.find(*keys)
         if header is not None:
@@ -290,16 +365,29 @@ def _flag(table: pd.DataFrame, export: Export, rows: np.ndarray, largest: int) -
                 expected="Valid, Invalid, or a code from 0 to 4",
                 found=repr(cells[~known].iloc[0]),
             )
-        own = [c for c in map(str, table) if c.endswith(f"_{side}") or f"point {side}" in c.lower()]
+        own = [
+            c
+            for c in map(str, table)
+            if c.endswith(f"_{side}") or parse_header(c).key.startswith(f"gazepoint{side}")
+        ]
         blank(table, own, bad, export.lost, f"{side} eye flagged invalid ({header.name})")
         flags.append(bad)
-    if len(flags) == 2 and "x" in table:
+    joint = [
+        c
+        for c in map(str, table)
+        if c in ("x", "y") or parse_header(c).key in ("gazepointx", "gazepointy")
+    ]
+    if len(flags) == 2 and joint:
         both = flags[0] & flags[1]
-        blank(table, ("x", "y"), both, export.lost, "gaze of both eyes flagged invalid")
+        blank(table, joint, both, export.lost, "gaze of both eyes flagged invalid")
 
 
-def _event_columns(export: Export) -> pd.DataFrame:
-    """Return kind, index, duration and position of the eye movement of each row."""
+def _event_columns(export: Export, screen: tuple[float, float] | None, frame: str) -> pd.DataFrame:
+    """Return kind, index, duration and position of the eye movement of each row.
+
+    Positions in another frame than the samples', or in another unit than pixels, stand under the
+    names of the file.
+    """
     rows = len(export.frame)
     empty = np.full(rows, np.nan)
     kind = export.find("eyemovementtype", "gazeeventtype")
@@ -317,11 +405,18 @@ def _event_columns(export: Export) -> pd.DataFrame:
     ):
         header = export.find(*keys)
         columns[name] = export.numbers(header) if header is not None else empty
-    for axis in "xy":
-        key = f"fixationpoint{axis}"
-        header = export.find(key, unit="px") or export.find(key)
-        ok = header is not None and (header.unit == "px" or header.bracket is None)
-        columns[axis] = export.numbers(header) if header is not None and ok else empty
+    found = _in_frame(export, "fixationpoint", frame)
+    if found is not None and found[2] == "norm":
+        found = None if screen is None or frame != DISPLAY else found
+    for axis, header in zip("xy", found[:2] if found is not None else (None, None), strict=True):
+        columns[axis] = export.numbers(header) if header is not None else empty
+    if found is not None and found[2] == "norm" and screen is not None:
+        columns["x"], columns["y"] = to_pixels(columns["x"], columns["y"], screen)
+    if found is None:
+        for axis in "xy":
+            header = export.find(f"fixationpoint{axis}")
+            if header is not None:
+                columns[header.name] = export.numbers(header)
     return pd.DataFrame(columns)
 
 
@@ -348,8 +443,9 @@ def _events(
     out["onset"] = times[first]
     out["duration"] = np.where(np.isfinite(stated), stated, own)
     run = np.cumsum(new) - 1
-    for axis in "xy":
-        out[axis] = events[axis].groupby(run).first().to_numpy()
+    others = [c for c in map(str, events) if c not in EVENT_COLUMNS]
+    for name in ("x", "y", *others):
+        out[name] = events[name].groupby(run).first().to_numpy()
     out["amplitude"] = spans["amplitude"].to_numpy()
     what = kind.iloc[first].reset_index(drop=True)
     ours = what.isin(["fixation", "saccade"])
@@ -363,7 +459,12 @@ def _events(
     for other, count in what[~ours].value_counts().items():
         export.lost.add("events", "note", f"not kept: {other}", int(count), "events")
     fixations = out[what == "fixation"].drop(columns="amplitude").reset_index(drop=True)
-    saccades = out[what == "saccade"].drop(columns=["x", "y"]).reset_index(drop=True)
+    saccades = out[what == "saccade"].drop(columns=["x", "y", *others]).reset_index(drop=True)
+    if others:
+        fixations = fixations.drop(columns=["x", "y"])
+        reason = "kept under their names, not as x and y: another frame than the samples' or no px"
+        export.lost.add("fixations", "note", f"{' and '.join(map(repr, others))} {reason}",
+                        len(fixations))  # fmt: skip
     return fixations, saccades
 
 

@@ -4,6 +4,10 @@ A line is ``RECTANGLE id left top right bottom label``, ``ELLIPSE`` with the sam
 ``FREEHAND id x,y x,y ... label``. A dynamic area begins with two numbers, which are start and end
 in ms before the message that names the file: they are negative for what comes after it, as in
 ``-200 -450 RECTANGLE ...``. Lines that begin with ``#`` are comments.
+
+Sides stand between blanks or tabs, or between commas (``10,20,30,40``). Sides with a decimal comma
+(``10,5 20,5 30,5 40,5``) are read as such, with a note. A line that can be meant in both ways, and
+a file with a decimal comma and a decimal point, are refused.
 """
 
 from __future__ import annotations
@@ -23,11 +27,17 @@ from gazeattn.tables import LossLog
 
 STEP = "interest areas"
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+TIME = rf"(?:{NUMBER}|[-+]?\d+,\d+)"
 LINE = re.compile(
-    rf"(?:(?P<start>{NUMBER})\s+(?P<end>{NUMBER})\s+)?(?P<shape>[A-Za-z]+)\s+(?P<id>\S+)\s+(?P<rest>.*)"
+    rf"(?:(?P<start>{TIME})\s+(?P<end>{TIME})\s+)?(?P<shape>[A-Za-z]+)\s+(?P<id>\S+)\s+(?P<rest>.*)"
 )
 FOUR = re.compile(rf"({NUMBER})[\s,]+({NUMBER})[\s,]+({NUMBER})[\s,]+({NUMBER})(?:\s+(.*))?$")
 POINT = re.compile(rf"\s*({NUMBER})\s*,\s*({NUMBER})(?=\s|$)")
+WITH_COMMA = re.compile(r"[-+]?\d+(?:,\d+)?")
+"""A whole number, or one with a decimal comma."""
+POINT_COMMAS = re.compile(r"\s*([-+]?\d+,\d+)\s*[,;]\s*([-+]?\d+,\d+)(?=\s|$)")
+JOINED = re.compile(r"[-+]?[\d.]+(?:[,;][-+]?[\d.]+)+(?=\s|$)")
+"""Numbers joined by commas, where a label should begin."""
 SHAPES = ("rectangle", "ellipse", "freehand")
 ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
 
@@ -40,9 +50,12 @@ class InterestAreas:
     ----------
     words : DataFrame
         One row per id in the order of the file, with the columns of `gazeattn.tables.WORDS` (text
-        is the label) and `n_boxes`; the sides are those of the first line of that id.
+        is the label) and `n_boxes`; the sides are those of the first line of that id. Several
+        lines of one id are one area with several boxes, as Data Viewer writes a word that goes
+        over two lines; both that and other labels in its later lines are counted in `log`.
     boxes : DataFrame
-        One row per line: ``layout, word, part, line`` (missing), the sides around the shape,
+        One row per line: ``layout, word, part, line`` (missing), ``text`` (the label of this
+        line), the sides around the shape,
         ``shape`` and ``start, end`` in ms after the message (missing for areas without a time;
         both ends are included), ``row`` of the file.
     outlines : mapping of int to ndarray, shape (n_points, 2)
@@ -190,7 +203,8 @@ def read_ias(
     Raises
     ------
     DataError
-        A line is no area, a side is missing, an area ends before it begins, or there is no area.
+        A line is no area, a side is missing, an area ends before it begins, commas can be meant in
+        two ways, or there is no area.
     """
     if isinstance(source, bytes):
         data, name = source, "interest areas"
@@ -202,16 +216,18 @@ def read_ias(
     log = LossLog()
     records: list[tuple[object, ...]] = []
     outlines: dict[int, np.ndarray] = {}
+    marks: dict[int, str] = {}
     for number, line in enumerate(_decoded(data, encoding, name, log).splitlines(), start=1):
         line = line.strip().lstrip("\ufeff")
         if not line or line.startswith("#"):
             continue
-        record, outline = _area(line, number, name)
+        record, outline, marks[number] = _area(line, number, name)
         if outline is not None:
             outlines[len(records)] = outline
         records.append(record)
     if not records:
         raise DataError("the file holds no interest area", source=name, expected="RECTANGLE ...")
+    _check_marks(marks, log, name)
     names = ["word", "text", "shape", *SIDES, "start", "end", "row"]
     boxes = pd.DataFrame(records, columns=names).astype(
         {"word": "str", "text": "str", "shape": "str"}
@@ -245,8 +261,8 @@ def _decoded(data: bytes, encoding: str | None, name: str, log: LossLog) -> str:
     raise AssertionError("latin-1 reads every byte")
 
 
-def _area(line: str, number: int, name: str) -> tuple[tuple[object, ...], np.ndarray | None]:
-    """Return (id, label, shape, sides, start, end, row) of a line, and its outline."""
+def _area(line: str, number: int, name: str) -> tuple[tuple[object, ...], np.ndarray | None, str]:
+    """Return (id, label, shape, sides, start, end, row) of a line, its outline and marks."""
 
     def fault(message: str, expected: str) -> DataError:
         return DataError(message, source=name, row=number, expected=expected, found=repr(line[:80]))
@@ -260,30 +276,90 @@ def _area(line: str, number: int, name: str) -> tuple[tuple[object, ...], np.nda
         )
     start = end = np.nan
     if match["start"] is not None:
-        start, end = 0.0 - float(match["start"]), 0.0 - float(match["end"])
+        start, end = 0.0 - _number(match["start"]), 0.0 - _number(match["end"])
         if end < start:
             raise fault("an interest area ends before it begins", "start, then end, both negative")
     outline = None
     if shape == "freehand":
-        points, at = [], 0
-        while (point := POINT.match(match["rest"], at)) is not None:
-            points.append((float(point[1]), float(point[2])))
-            at = point.end()
+        points, label, mark = _points(match["rest"])
         if len(points) < 3:
             raise fault("an outline needs three corners", "FREEHAND id x,y x,y x,y label")
-        outline, label = np.array(points), match["rest"][at:]
+        if JOINED.match(label.lstrip()):
+            raise fault(TWO_WAYS, "x,y between blanks, of decimal commas x,x,y,y")
+        outline = np.array(points)
         sides = (*outline.min(axis=0), *outline.max(axis=0))
     else:
-        four = FOUR.match(match["rest"])
+        four = _four(match["rest"])
         if four is None:
             raise fault("an interest area lacks some of its sides", "left top right bottom")
-        sides, label = tuple(float(four[k]) for k in range(1, 5)), four[5] or ""
+        sides, label, mark = four
+        if mark == TWO_WAYS:
+            raise fault(TWO_WAYS, "left top right bottom between blanks or tabs")
         if sides[2] < sides[0] or sides[3] < sides[1]:
             raise fault("an interest area ends before it begins", "left <= right and top <= bottom")
     if not np.isfinite(sides).all():
         raise fault("a side of an interest area is no finite number", "pixels")
     label = label.strip()
-    return (match["id"], label or match["id"], shape, *sides, start, end, number), outline
+    return (match["id"], label or match["id"], shape, *sides, start, end, number), outline, mark
+
+
+TWO_WAYS = "the commas can be decimal commas or stand between the numbers"
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+def _points(rest: str) -> tuple[list[tuple[float, float]], str, str]:
+    """Return the corners of an outline, the label, and the decimal mark (empty: none was seen)."""
+    points, at, marks = [], 0, set()
+    while True:
+        point = POINT.match(rest, at) or POINT_COMMAS.match(rest, at)
+        if point is None:
+            break
+        marks |= {m for m in ".," if m in point[1] + point[2]}
+        points.append((_number(point[1]), _number(point[2])))
+        at = point.end()
+    return points, rest[at:], "".join(sorted(marks))
+
+
+def _four(rest: str) -> tuple[tuple[float, ...], str, str] | None:
+    """Return the four sides, the label, and how numbers are written.
+
+    That is the marks ``.`` and ``,`` of decimals, ``|`` where commas stand between the sides, or
+    `TWO_WAYS`. None where there are no four sides.
+    """
+    cells = rest.split(None, 4)
+    if len(cells) >= 4 and all(WITH_COMMA.fullmatch(c) for c in cells[:4]):
+        commas = any("," in c for c in cells[:4])
+        label = cells[4] if len(cells) > 4 else ""
+        return tuple(map(_number, cells[:4])), label, "," if commas else ""
+    four = FOUR.match(rest)
+    if four is None:
+        return None
+    between = [rest[four.end(k) : four.start(k + 1)] for k in (1, 2, 3)]
+    sides, label = tuple(float(four[k]) for k in range(1, 5)), four[5] or ""
+    mark = "." if "." in "".join(four.group(1, 2, 3, 4)) else ""
+    if not any("," in b for b in between):
+        return sides, label, mark
+    if not all("," in b for b in between) and re.match(r"[-+]?[\d.,]*\d(?=[\s,;]|$)", label):
+        return sides, label, TWO_WAYS
+    return sides, label, mark + "|"
+
+
+def _check_marks(marks: Mapping[int, str], log: LossLog, name: str) -> None:
+    """Note decimal commas; raise where a file writes its numbers in two ways."""
+    commas = [row for row, mark in marks.items() if "," in mark]
+    others = [row for row, mark in marks.items() if set(mark) & set(".|")]
+    if commas and others:
+        raise DataError(
+            "numbers with a decimal comma stand beside numbers with a decimal point, or beside "
+            "commas between the numbers",
+            source=name,
+            row=others[0],
+            expected=f"one way, as in row {commas[0]}",
+        )
+    log.add(STEP, "note", "decimal commas read", len(commas), "lines", commas)
 
 
 def _units(boxes: pd.DataFrame, stimulus: str, log: LossLog, name: str) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -325,6 +327,18 @@ class TestClock:
             track(at, np.zeros(100), np.zeros(100))
         with pytest.raises(DataError, match="rate"):
             track(at, np.zeros(100), np.zeros(100), rate=250)
+
+    @pytest.mark.parametrize("step", [500.0, 1000.0, 16667.0, 4e6])
+    def test_microseconds_in_place_of_milliseconds(self, step):
+        at = np.arange(100) * step
+        with pytest.warns(UserWarning, match="milliseconds"):
+            found = track(at, np.zeros(100), np.zeros(100))
+        assert [x.count for x in found.lost if "milliseconds" in x.reason] == [100]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for fine in (0.06, 1.0, 16.667, 200.0):
+                track(np.arange(100) * fine, np.zeros(100), np.zeros(100))
+            track(at, np.zeros(100), np.zeros(100), rate=1000.0 / step)  # stated: meant so
 
     def test_interval(self):
         assert interval_of(np.array([0, 4, 8, 12, 500, 504.0])) == 4

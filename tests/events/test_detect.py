@@ -414,3 +414,21 @@ class TestRefusals:
         assert found["geometry"] == GEOMETRY and found["counting"] == "inclusive"
         found = detect(table(), "engbert_kliegl", geometry=GEOMETRY).parameters["streams"]
         assert found[0]["eye"] == "left" and len(found[0]["radius"]) == 2
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e3])
+@pytest.mark.parametrize("method", ["ivt", "idt", "engbert_kliegl"])
+def test_times_that_are_no_milliseconds_are_doubted_in_the_log(unit, method):
+    still = np.repeat([100.0, 400.0, 100.0], 100)
+    noise = np.random.default_rng(1).normal(0, 0.5, (2, 300))
+    samples = pd.DataFrame(
+        {"time": np.arange(300) * 4 * unit, "x": still + noise[0], "y": 200 + noise[1]}
+    )
+    options = {} if method == "engbert_kliegl" else {"threshold_unit": "pixels"}
+    if method == "ivt":
+        options["threshold"] = 1000.0 / unit
+    if method == "idt":
+        options["threshold"] = 50.0
+    with pytest.warns(UserWarning, match="milliseconds"):
+        found = detect(samples, method, blinks=None, **options)
+    assert [x.count for x in found.lost if "are the times in milliseconds" in x.reason] == [300]

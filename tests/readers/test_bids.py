@@ -21,6 +21,8 @@ from gazeattn.readers import identify, read
 from gazeattn.readers.bids import read_bids, write_bids
 from gazeattn.recordings import Recording
 
+from . import test_contract as contract
+from .test_eyelink_asc import valid_file
 from .test_units import mutate
 from .trackers import EXAMPLES, write
 
@@ -79,6 +81,20 @@ def make(
     (folder / "sub-01_task-search_events.json").write_text(json.dumps(shown or SCREEN))
     return path
 
+
+ASC_FILE = (
+    "** CONVERTED FROM x.edf\nMSG\t80 DISPLAY_COORDS 0 0 1023 767\nMSG\t90 TRIALID 007\n"
+    "START\t100 \tLEFT\tRIGHT\tSAMPLES\tEVENTS\n"
+    "SAMPLES\tGAZE\tLEFT\tRIGHT\tRATE\t1000.00\tTRACKING\tCR\tFILTER\t2\n"
+    "SFIX L 100\n"
+    "100\t512.0\t384.0\t700.0\t515.0\t383.0\t701.0\t...\n"
+    "101\t   .\t   .\t  0.0\t515.0\t383.0\t701.0\tC....\n"
+    "102\t512.0\t384.0\t700.0\t515.0\t383.0\t701.0\t...\n"
+    "EFIX L 100 102 3 512.0 384.0 700\n"
+    "SBLINK R 103\n103\t512.0\t384.0\t700.0\t.\t.\t0.0\t...\nEBLINK R 103 103 1\n"
+    "MSG\t103 !CAL over\n  several lines\nMSG\t103 !V TRIAL_VAR item 007\n"
+    "MSG\t104 TRIAL_RESULT 0\nEND\t104 \tSAMPLES\tEVENTS\tRES\t38.00\t31.00\n"
+)
 
 # ---------------------------------------------------------------- files of others
 
@@ -282,7 +298,7 @@ def recording(**changed: Any) -> Recording:
                 "trial": text(["007", None, "NA"]),
                 "eye": text(["left", "right", "both"]),
                 "onset": [0.2, 0.1, 0.1],
-                "duration": [10.5, np.nan, 7.0],
+                "duration": [100.5, np.nan, 70.0],
                 "x": [1 / 7, 2.0, np.nan],
                 "area": text(["12", None, "null"]),
             }
@@ -348,6 +364,84 @@ def test_round_trip_of_the_files_of_all_trackers(tmp_path: Path, kind: str) -> N
     assert set(back.tables()) == set(r.tables())
     for name, table in r.tables().items():
         pd.testing.assert_frame_equal(getattr(back, name), table)
+
+
+SAMPLE_REPORT = (
+    "RECORDING_SESSION_LABEL\tTRIAL_INDEX\tTIMESTAMP\tRIGHT_GAZE_X\tRIGHT_GAZE_Y\t"
+    "RIGHT_PUPIL_SIZE\tcond\n"
+    "s1\t1\t100.00\t512.5\t384.0\t700\ta\ns1\t1\t101.00\t513.5\t384.0\t701\t007\n"
+)
+PLAIN = "participant,trial,time,x,y,group\nP01,007,0,1,2,a\nP01,007,4,3,4,NA\nP01,007,8,3,4,b\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("P01.asc", ASC_FILE),
+        ("P01.asc", contract.ASC),
+        ("P01.asc", ASC_FILE.replace("\t...\n", "\n")),
+        ("P01.asc", ASC_FILE.replace("TRIAL_VAR item", "TRIAL_VAR duration")),
+        ("P01.asc", ASC_FILE.replace("TRIAL_VAR item", "TRIAL_VAR onset")),
+        ("P01.asc", ASC_FILE.replace("TRIAL_VAR item", "TRIAL_VAR trial_type")),
+        ("P01.asc", valid_file().decode()),
+        ("samples.txt", SAMPLE_REPORT),
+        ("P01.csv", PLAIN),
+    ],
+)
+def test_round_trip_of_eyelink_files_and_tables(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    r = read(tmp_path / name)
+    assert r.samples is not None
+    paths = write_bids(r, tmp_path / "out", task="t", subject="01")
+    back = read(paths[0]).check()
+    assert set(back.tables()) == set(r.tables())
+    for kind, table in r.tables().items():
+        pd.testing.assert_frame_equal(getattr(back, kind), table)
+
+
+def test_categories_come_back_with_all_their_texts(tmp_path: Path) -> None:
+    r = recording()
+    assert r.samples is not None and r.fixations is not None
+    names = ["b", 'a "x"', "never", "\t"]
+    r.samples["status"] = pd.Categorical(["b", None, 'a "x"', "\t"], categories=names)
+    r.fixations["status"] = pd.Categorical([None, None, "b"], categories=["b"])
+    for name in ("trial_type", "message", "table_row", "time", "text"):
+        r.fixations[name] = text(["1", None, name])
+    assert r.messages is not None and r.trials is not None
+    r.messages["onset"], r.trials["duration"], r.trials["duration_"] = 1.5, 2.5, 3.5
+    back = read(write_bids(r, tmp_path, task="t")[0])
+    for kind, table in r.tables().items():
+        pd.testing.assert_frame_equal(getattr(back, kind), table)
+    r.samples["status"] = pd.Categorical([1, 2, 1, 2])
+    with pytest.raises(DataError, match="cannot keep"):
+        write_bids(r, tmp_path / "b", task="t")
+
+
+def test_events_of_other_data_sets_and_plain_tables(tmp_path: Path) -> None:
+    path = tmp_path / "sub-02_task-rest_events.tsv"
+    path.write_text("onset\tduration\ttrial_type\n0.5\t1\tgo\n")
+    assert identify(path) == "bids"
+    with pytest.raises(DataError, match="physio file beside it is needed"):
+        read(path)
+    path.write_text("participant\ttrial\tonset\tduration\tx\ty\nP\t1\t0\t200\t100\t90\n")
+    assert identify(path) == "plain" and read(path).fixations is not None
+
+
+def test_every_table_that_was_written_is_read_by_its_name(tmp_path: Path) -> None:
+    r = recording()
+    paths = write_bids(r, tmp_path, task="read")
+    tables = [p for p in paths if ".tsv" in p.name]
+    assert len(tables) == 5  # three eyes, the events of the tracker, the trials
+    for path in tables:
+        assert identify(path) == "bids"
+        back = read(path)
+        for kind, table in r.tables().items():
+            pd.testing.assert_frame_equal(getattr(back, kind), table)
+    for path in (p for p in tables if "physio.tsv" in p.name):
+        path.unlink()
+    for path in (p for p in tables if "physio.tsv" not in p.name):
+        with pytest.raises(DataError, match=r"physio file beside it is needed.*_physio\.tsv\.gz"):
+            read(path)
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=64)

@@ -780,6 +780,25 @@ class TestRecognised:
         assert readers.identify(path) == "eyelink_asc"
 
 
+@pytest.mark.parametrize("mark", ["", "!V ", "-5 ", "-5 !V "])
+def test_trial_variables_with_and_without_the_mark(tmp_path: Path, mark: str) -> None:
+    text = (
+        f"MSG\t90 {mark}TRIAL_VAR_LABELS cond item resp\nMSG\t100 TRIALID 1\n"
+        + block(1000, "1000\t1.0\t2.0\t3.0\t...\n")
+        + f"MSG\t1101 {mark}TRIAL_VAR_DATA a 007 .\nMSG\t1102 {mark}TRIAL_VAR word two words\n"
+        f"MSG\t1103 TRIAL_RESULT 0\nMSG\t1104 TRIALID 2\nMSG\t1105 {mark}TRIAL_VAR_DATA b 8\n"
+        "MSG\t1106 TRIAL_VARIETY is none\nMSG\t1107 TRIAL_VAR_OTHER x\n"
+    )
+    r = asc(tmp_path, text)
+    names = ["cond", "item", "resp", "word"]
+    assert r.trials[names].fillna("-").to_numpy().tolist() == [
+        ["a", "007", "-", "two words"],
+        ["b", "8", "-", "-"],
+    ]
+    assert count(r, "does not fit TRIAL_VAR_LABELS") == 1
+    assert not [c for c in r.trials if "OTHER" in c or "VARIETY" in c]
+
+
 def valid_file() -> bytes:
     """Return a small file with most kinds of lines."""
     header = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,59 @@ def test_event_statistics(tmp_path: Path) -> None:
     assert r.trials["trial"].tolist() == ["page.jpg", "photo.jpg"]
     assert r.trials["end"].tolist() == [360, 105]  # the blink ends last
     assert any("separator" in x.reason and x.count == 1 for x in r.lost)
+
+
+def with_trials(trials: list[str]) -> str:
+    lines = SMI_STATISTICS.splitlines()
+    return "\n".join(f"{t}\t{x}" for t, x in zip(["Trial", *trials], lines, strict=True)) + "\n"
+
+
+def test_the_stimulus_of_statistics_is_the_stimulus_not_the_trial(tmp_path: Path) -> None:
+    text = with_trials(["Trial001"] * 3 + ["Trial002"] * 2)
+    r = read(write(tmp_path, "smi statistics", text))
+    assert r.trials is not None and r.fixations is not None
+    assert r.trials["trial"].tolist() == ["Trial001", "Trial002"]
+    assert r.trials["stimulus"].tolist() == ["page.jpg", "photo.jpg"]
+    assert r.fixations["trial"].tolist() == ["Trial001", "Trial002"]
+    assert "shown" not in r.fixations
+    r = read(write(tmp_path, "smi statistics", with_trials(["T"] * 5)))
+    assert r.trials is not None and r.trials["stimulus"].tolist() == ["photo.jpg"]  # first in time
+    assert any("several stimuli in one trial" in x.reason and x.count == 1 for x in r.lost)
+
+
+RAW = re.sub(r"\t(?:page|photo)\.jpg\n", "\n", SMI).replace(
+    "L Event Info\tStimulus", "L Event Info"
+)
+
+
+@pytest.mark.parametrize("picture", ["page1.jpg", "my page 1.PNG", "film.avi", "a/b.bmp"])
+def test_the_stimulus_of_samples_is_named_by_messages(tmp_path: Path, picture: str) -> None:
+    text = RAW.replace("# Message: page.jpg", f"# Message: {picture}")
+    assert "Stimulus\n" not in text and picture in text
+    r = read(write(tmp_path, "smi", text))
+    assert r.trials is not None and r.samples is not None
+    assert r.trials["trial"].tolist() == ["1", "2"]
+    assert r.trials["stimulus"][0] == picture and r.trials["stimulus"].isna()[1]
+    assert r.samples["stimulus"].fillna("-").tolist() == [picture] * 3 + ["-"]
+    assert any("no stimulus is named" in x.reason and x.count == 1 for x in r.lost)
+    assert r.messages is not None and len(r.messages) == 2
+
+
+def test_the_stimulus_of_event_text_is_named_by_messages(tmp_path: Path) -> None:
+    second = (
+        "UserEvent\t1\t2\t1600000\t# Message: key\n"
+        "UserEvent\t2\t3\t2000000\t# Message: photo 2.png\n"
+        "Fixation L\t2\t1\t2000100\t2200000\t199900\t850.5\t700.25\t10\t12\t-1\t14.5\t14.5\n"
+    )
+    r = read(write(tmp_path, "smi events", SMI_EVENTS + second))
+    assert r.trials is not None
+    assert r.trials[["trial", "stimulus"]].to_numpy().tolist() == [
+        ["1", "page.jpg"],
+        ["2", "photo 2.png"],
+    ]
+    nothing = SMI_EVENTS.replace("# Message: page.jpg", "# Message: start")
+    r = read(write(tmp_path, "smi events", nothing))
+    assert r.trials is not None and r.trials["stimulus"].isna().all()  # never the trial's number
 
 
 def test_the_same_trials_for_all_kinds_of_events(tmp_path: Path) -> None:

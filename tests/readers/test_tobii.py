@@ -196,10 +196,89 @@ def test_studio_names(tmp_path: Path) -> None:
     assert r.samples["time"].tolist() == [3, 6, 10]
     assert r.samples["x"].isna().tolist() == [False, True, False]
     assert r.info["screen"] == (1280, 1024) and r.info["units"]["time"] == "ms"
-    assert r.fixations[["onset", "duration", "x"]].to_numpy().tolist() == [[3, 7, 640]]
+    own = "FixationPointX (MCSpx)"  # samples are on the screen (ADCS), fixations on the media
+    assert r.fixations[["onset", "duration", own]].to_numpy().tolist() == [[3, 7, 640]]
+    assert not {"x", "y"} & set(r.fixations)
     assert r.saccades[["onset", "duration", "amplitude"]].to_numpy().tolist() == [[10, 3, 2.5]]
     assert r.messages is not None and r.messages["text"].tolist() == ["MediaStart page.png"]
     assert any("off the screen" in x.reason and x.count == 1 for x in r.lost)  # x = 1280
+
+
+FRAMES = {  # columns of the file, value of x in the first row
+    "gaze ADCS": ("GazePointX (ADCSpx)", "GazePointY (ADCSpx)", 601),
+    "gaze MCS": ("GazePointX (MCSpx)", "GazePointY (MCSpx)", 301),
+    "gaze DACS": ("Gaze point X [DACS px]", "Gaze point Y [DACS px]", 602),
+    "gaze bare": ("Gaze point X", "Gaze point Y", 603),
+    "gaze norm": ("Gaze point X [MCS norm]", "Gaze point Y [MCS norm]", 0.5),
+    "left ADCS": ("GazePointLeftX (ADCSpx)", "GazePointLeftY (ADCSpx)", 604),
+    "fix ADCS": ("FixationPointX (ADCSpx)", "FixationPointY (ADCSpx)", 701),
+    "fix MCS": ("FixationPointX (MCSpx)", "FixationPointY (MCSpx)", 401),
+    "fix DACS": ("Fixation point X [DACS px]", "Fixation point Y [DACS px]", 702),
+    "fix bare": ("Fixation point X", "Fixation point Y", 703),
+    "fix norm": ("Fixation point X [MCS norm]", "Fixation point Y [MCS norm]", 0.25),
+}
+
+
+@pytest.mark.parametrize(
+    ("there", "frame", "x", "fixation_x"),
+    [
+        (["gaze ADCS", "fix MCS"], None, 601, None),
+        (["gaze ADCS", "fix ADCS"], None, 601, 701),
+        (["gaze ADCS", "fix MCS", "fix ADCS"], None, 601, 701),
+        (["gaze ADCS", "gaze MCS", "fix MCS"], None, 301, 401),
+        (["gaze ADCS", "gaze MCS", "fix MCS"], "ADCS", 601, None),
+        (["gaze MCS", "fix MCS", "gaze ADCS", "fix ADCS"], None, 601, 701),
+        (["gaze MCS", "fix MCS", "gaze ADCS", "fix ADCS"], "mcs", 301, 401),
+        (["gaze MCS", "fix ADCS"], None, 301, None),
+        (["gaze DACS", "fix bare"], None, 602, 702 + 1),
+        (["gaze bare", "fix DACS"], None, 603, 702),
+        (["gaze DACS", "gaze norm", "fix norm"], None, 602, None),
+        (["gaze DACS", "fix DACS", "fix norm"], None, 602, 702),
+        (["left ADCS", "fix MCS"], None, None, None),
+    ],
+)
+def test_samples_and_fixations_are_in_one_frame(
+    tmp_path: Path, there: list[str], frame: str | None, x: float | None, fixation_x: float | None
+) -> None:
+    fields = [FRAMES[k] for k in there]
+    columns = ("RecordingTimestamp", "GazeEventType", *(c for f in fields for c in f[:2]))
+    rows = [
+        {"RecordingTimestamp": n * 10, "GazeEventType": "Fixation"}
+        | {c: f[2] for f in fields for c in f[:2]}
+        for n in range(3)
+    ]
+    r = load(tmp_path, table(columns, rows), frame=frame)
+    assert r.samples is not None and r.fixations is not None
+    for part, value, kind in ((r.samples, x, "gaze"), (r.fixations, fixation_x, "fix")):
+        found = part["x"].tolist() if "x" in part else None
+        assert found == (None if value is None else [value] * len(part))
+        if value is None and any(k.startswith(kind) for k in there):
+            own = [c for c in part if c in [FRAMES[k][0] for k in there if k.startswith(kind)]]
+            assert len(own) == 1 and "y" not in part
+            assert any("kept under their names" in loss.reason for loss in r.lost)
+    if "left ADCS" in there:
+        assert r.samples["x_left"].tolist() == [604] * 3
+
+
+def test_one_eye_in_another_frame_keeps_its_name_and_its_flags(tmp_path: Path) -> None:
+    columns = (
+        "RecordingTimestamp", "GazeEventType", "GazePointX (MCSpx)", "GazePointY (MCSpx)",
+        "GazePointLeftX (ADCSpx)", "GazePointLeftY (ADCSpx)", "FixationPointX (MCSpx)",
+        "FixationPointY (MCSpx)", "ValidityLeft", "ValidityRight",
+    )  # fmt: skip
+    values = ("Fixation", 300, 301, 600, 601, 305, 306, 0, 0)
+    rows = [dict(zip(columns, (n * 10, *values), strict=True)) for n in range(3)]
+    rows[1]["ValidityLeft"] = 4
+    r = load(tmp_path, table(columns, rows))
+    assert r.samples is not None and r.fixations is not None
+    assert r.samples["x"].tolist() == [300] * 3 and "x_left" not in r.samples
+    assert r.samples["GazePointLeftX (ADCSpx)"].isna().tolist() == [False, True, False]
+    assert r.fixations["x"].tolist() == [305]
+    assert any("another frame (MCS)" in loss.reason for loss in r.lost)
+    with pytest.raises(DataError, match="unknown frame"):
+        load(tmp_path, table(columns, rows), frame="screen")
+    with pytest.raises(DataError, match="no position in this frame"):
+        load(tmp_path, tobii(), frame="MCS")
 
 
 def test_normalised_and_millimetres_need_a_screen(tmp_path: Path) -> None:

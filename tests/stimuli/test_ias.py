@@ -94,6 +94,75 @@ def test_an_id_in_several_lines_is_one_area():
     assert sum(loss.count for loss in areas.log) == 2  # several lines, another label
 
 
+def test_two_areas_of_one_id_keep_both_boxes_and_labels():
+    areas = read_ias(
+        b"RECTANGLE 1 0 0 10 10 cat\nRECTANGLE 2 0 0 1 1 x\nRECTANGLE 1 50 0 60 9 dog\n"
+    )
+    assert areas.words["text"].tolist() == ["cat", "x"]
+    assert areas.boxes["text"].tolist() == ["cat", "x", "dog"]
+    assert areas.boxes["word"].tolist() == ["1", "2", "1"]
+    counted = {loss.reason: (loss.count, loss.examples) for loss in areas.log}
+    assert counted == {
+        "an id stands in several lines: one area with several shapes": (1, "1"),
+        "an id has another label further down: the first one is kept": (1, "1"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "sides", "label"),
+    [
+        ("RECTANGLE 1 10,5 20,5 30,5 40,5 word", [10.5, 20.5, 30.5, 40.5], "word"),
+        ("RECTANGLE\t1\t10,25\t20\t30,5\t40\ttwo words", [10.25, 20, 30.5, 40], "two words"),
+        ("ELLIPSE 1 -10,5 20,5 30,5 40,5", [-10.5, 20.5, 30.5, 40.5], "1"),
+        ("RECTANGLE 1 10,5 20,5 30,5 40,5 1,5 2", [10.5, 20.5, 30.5, 40.5], "1,5 2"),
+        ("-2,5 -4,5 RECTANGLE 1 10,5 20,5 30,5 40,5 w", [10.5, 20.5, 30.5, 40.5], "w"),
+        ("FREEHAND 1 10,5,20,5 30,5,20,5 30,5,40,5 w", [10.5, 20.5, 30.5, 40.5], "w"),
+        ("FREEHAND 1 10,5;20,5 30,5;20,5 30,5;40,5 w", [10.5, 20.5, 30.5, 40.5], "w"),
+    ],
+)
+def test_decimal_commas_are_read_and_noted(line, sides, label):
+    areas = read_ias(f"RECTANGLE 9 0 0 1 1 ok\n{line}\n".encode())
+    assert areas.boxes[SIDES].to_numpy()[1].tolist() == sides
+    assert areas.boxes["text"][1] == label
+    assert [(x.reason, x.count, x.examples) for x in areas.log] == [("decimal commas read", 1, "2")]
+    if line.startswith("-"):
+        assert areas.boxes[["start", "end"]].to_numpy()[1].tolist() == [2.5, 4.5]
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("RECTANGLE 1 10,20,30,40 word", "word"),
+        ("RECTANGLE 1 10, 20, 30, 40 word", "word"),
+        ("RECTANGLE 1 10,20 30,40 word", "word"),
+        ("RECTANGLE 1 10.0,20.0,30.0,40.0\tword", "word"),
+        ("RECTANGLE 1 10 20 30 40 5,5", "5,5"),
+        ("FREEHAND 1 10,20 30,20 30,40 word", "word"),
+    ],
+)
+def test_commas_between_the_sides_are_no_decimals(line, label):
+    areas = read_ias(line.encode())
+    assert areas.boxes[SIDES].to_numpy().tolist() == [[10, 20, 30, 40]]
+    assert areas.boxes["text"].tolist() == [label] and len(areas.log) == 0
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "RECTANGLE 1 10,5 20,5 30,5 label",
+        "RECTANGLE 1 10,5 20,5 30 label",
+        "RECTANGLE 1 10.5 20,5 30 40 label",
+        "FREEHAND 1 10,20 30,20 30,40 10,5,20 label",
+        "RECTANGLE 1 10,5 20,5 30,5 40,5 a\nRECTANGLE 2 10.5 20.5 30.5 40.5 b",
+        "RECTANGLE 1 10,5 20,5 30,5 40,5 a\nRECTANGLE 2 10,20,30,40 b",
+        "RECTANGLE 1 10,20 30,40 a\nRECTANGLE 1 10,5 20,5 30,5 40,5 a",
+    ],
+)
+def test_commas_that_can_be_meant_in_two_ways_are_refused(lines):
+    with pytest.raises(DataError, match=r"decimal comma"):
+        read_ias(lines.encode())
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
