@@ -83,6 +83,7 @@ def _main(arguments: list[str]) -> int:
     if not first.startswith("-") and first not in _COMMANDS:
         raise UnknownNameError("command", first, _COMMANDS)
     options = parser.parse_args(arguments)
+    options.arguments = arguments
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         return int(options.run(options))
@@ -122,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument("names", nargs="+", metavar="NAME", help="data sets and models by name")
     fetch.add_argument("--root", help="folder of downloads (default: GAZEATTN_DATA or cache)")
     fetch.set_defaults(run=_fetch)
+    _add_score(commands)
     plot = commands.add_parser("plot", help=_COMMANDS["plot"], description=_COMMANDS["plot"])
     plot.add_argument("dataset", metavar="DATASET", help="data set by name")
     plot.add_argument(
@@ -175,6 +177,7 @@ _COMMANDS = {
     "models": "list the models: task, size, licence, citation, installed or not",
     "methods": "list the attention methods and baselines",
     "metrics": "list the metrics: what of, range, direction, paper",
+    "score": "score scanpaths or maps of a model against those of people, beside the human ceiling",
     "plot": "draw a trial (scanpath, heat map, timeline, animation), or an overview of a corpus",
     "readers": "list the readers of eye-tracker files and what they were tested on",
     "inspect": "say what a file of an eye tracker holds and how good it is, and draw it",
@@ -372,6 +375,71 @@ def _import(options: argparse.Namespace) -> int:
     _table("imported", ("table", "rows"), [(k, f"{v:,}") for k, v in rows.items()])
     _losses(lost)
     print(f"tables: {os.path.abspath(options.to)}")
+    return 0
+
+
+def _add_score(commands: Any) -> None:
+    score = commands.add_parser("score", help=_COMMANDS["score"], description=_COMMANDS["score"])
+    score.add_argument("human", metavar="HUMAN", help="table of people's scanpaths, or a data set")
+    score.add_argument("model", metavar="MODEL", help="table of scanpaths, or maps (folder, npz)")
+    score.add_argument("--metrics", nargs="+", required=True, metavar="NAME", help="see metrics")
+    score.add_argument(
+        "--size", metavar="W,H", help="size of the stimuli, or a CSV with a size each"
+    )
+    score.add_argument("--to", metavar="OUT", help="folder (default: outputs/score/MODEL)")
+    score.add_argument("--dataset", help="name of the data in the results")
+    score.add_argument("--model", dest="label", help="name of the model in the results")
+    score.add_argument("--clusters", metavar="FILE", help="clusters (npz), or 'fit'")
+    score.add_argument("--sigma", type=float, help="blur of human maps, pixels")
+    score.add_argument(
+        "--human-columns", metavar="A=B,...", help="column map of the people's table"
+    )
+    score.add_argument("--model-columns", metavar="A=B,...", help="column map of the model's table")
+    score.add_argument("--root", help="folder of the data set")
+    score.add_argument("--draws", type=int, default=2000, help="bootstrap draws (%(default)s)")
+    score.add_argument(
+        "--seed", type=int, default=0, help="of bootstrap and baseline (%(default)s)"
+    )
+    score.add_argument("--workers", type=int, help="processor cores (default: all)")
+    score.add_argument("--overwrite", action="store_true", help="replace an earlier result")
+    score.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE",
+        help="parameter of the metrics, or METRIC.NAME=VALUE of one; may stand several times",
+    )  # fmt: skip
+    score.set_defaults(run=_score)
+
+
+def _score(options: argparse.Namespace) -> int:
+    import shlex
+
+    from gazeattn.experiments.scoring import score_files
+    from gazeattn.experiments.scoring_inputs import read_columns, read_size
+
+    rows, report = score_files(
+        options.human,
+        options.model,
+        metrics=options.metrics,
+        size=None if options.size is None else read_size(options.size),
+        to=options.to,
+        options=options.option,
+        dataset=options.dataset,
+        label=options.label,
+        clusters=options.clusters,
+        sigma=options.sigma,
+        human_columns=options.human_columns and read_columns(options.human_columns),
+        model_columns=options.model_columns and read_columns(options.model_columns),
+        root=options.root,
+        draws=options.draws,
+        seed=options.seed,
+        workers=options.workers,
+        overwrite=options.overwrite,
+        command=shlex.join(["gazeattn", *options.arguments]),
+    )
+    shown = ["metric", "value", "low", "high", "ceiling", "shuffled", "n"]
+    columns = [c for c in shown if c in rows]
+    numbers = rows[columns].round(3).astype(object).where(rows[columns].notna(), "–")
+    _table("scores", columns, numbers.to_numpy().tolist())
+    print(f"report: {os.path.abspath(report)}")
     return 0
 
 

@@ -26,6 +26,7 @@ COMMANDS = {"compare", "datasets", "models", "methods", "metrics", "fetch"} | {
     "inspect",
     "import",
     "plot",
+    "score",
 }
 
 FENCE = re.compile(

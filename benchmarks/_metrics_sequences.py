@@ -6,7 +6,7 @@ its recorded time. These ratios are marked 'recorded'. Target: at least 50 for a
 one prediction at a time is shown beside it. Before timing, the values are compared with the
 recorded ones.
 
-    python benchmarks/bench_sequences.py [--shared FOLDER] [--repeats 5]
+    python benchmarks/_metrics_sequences.py [--shared FOLDER] [--repeats 5]
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ calls alternately, after comparing the values. Public code that is no installabl
 recorded times; these are scaled by a yardstick, multimatch-gaze on the same 105 pairs in this
 process over its recorded time, and the lines are marked 'recorded'.
 
-    python benchmarks/bench_distances.py [--shared FOLDER] [--repeats 7]
+    python benchmarks/_metrics_distances.py [--shared FOLDER] [--repeats 7]
 """
 
 from __future__ import annotations

@@ -1,0 +1,245 @@
+"""One page with the scores of a model beside those of people, with their distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from gazeattn import registry
+from gazeattn.losses import LossLog
+from gazeattn.report import style
+from gazeattn.report.html import linked, template_text
+from gazeattn.report.style import (
+    BASELINE,
+    HUMAN,
+    MODEL,
+    clean,
+    count,
+    label,
+    missing,
+    number,
+    records,
+    shorten,
+    styled,
+)
+
+MAX_FIGURES = 30
+"""Figures of a page; more metrics stay in the tables, which the page says."""
+
+BINS = 40
+LINES = {  # colour, dash and name of each kind
+    "model": (MODEL, "-", "model and people"),
+    "ceiling": (HUMAN, "--", "people among themselves"),
+    "shuffled": (BASELINE, ":", "other stimulus"),
+}
+
+
+def scores_page(
+    rows: pd.DataFrame,
+    distributions: Mapping[str, Mapping[str, np.ndarray]],
+    lost: LossLog,
+    *,
+    facts: Mapping[str, Any],
+) -> str:
+    """Return a self-contained page: a table of scores, a figure per metric, what was left out.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per metric: the result columns and those of ceiling, baseline, gap and counts.
+    distributions : dict of metric to dict of kind to ndarray
+        Values of all pairs; kinds are ``model``, ``ceiling`` and ``shuffled``.
+    lost : LossLog
+    facts : dict
+        ``people, model, draws, seed, level, command``.
+    """
+    items = records(rows)
+    first = items[0]
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(template_text),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    css = Markup(template_text("report.css") + style.dark_rules())
+    figures = []
+    for at, item in enumerate(items[:MAX_FIGURES]):
+        name = label(item.metric)
+        tree = style.svg_tree(
+            distribution_figure(distributions[item.metric], name),
+            f"scores-{at}",
+            f"Distributions of {name}",
+        )
+        figures.append(
+            {
+                "title": name,
+                "svg": Markup(style.svg_inline(tree)),
+                "caption": _caption(item, distributions[item.metric]),
+            }
+        )
+    return environment.get_template("scores.html.j2").render(
+        css=css,
+        title=f"{shorten(first.model)} on {shorten(first.dataset)}: scores",
+        sentences=_sentences(items, facts),
+        facts=[
+            (label(k), clean(facts[k]))
+            for k in ("people", "model", "draws", "seed", "command")
+            if k in facts
+        ],
+        figures=figures,
+        tables=[
+            _scores_table(items, float(facts.get("level", 0.95))),
+            _counts_table(items),
+            _lost_table(lost),
+            _table(
+                "Conventions",
+                ("metric", "convention"),
+                [(label(r.metric), r.convention) for r in items],
+            ),
+        ],
+        citations=[linked(c) for c in _citations(items)],
+    )
+
+
+def _sentences(items: list[Any], facts: Mapping[str, Any]) -> list[str]:
+    """Say how many metrics place the model beside people, by the intervals of the gap."""
+    worse = equal = better = 0
+    for r in items:
+        if missing(r.gap_low) or missing(r.gap_high):
+            continue
+        low, high = (r.gap_low, r.gap_high) if r.better == "higher" else (-r.gap_high, -r.gap_low)
+        worse, better = worse + (high < 0), better + (low > 0)
+        equal += low <= 0 <= high
+    known = worse + equal + better
+    if known:
+        text = (
+            f"{count(known)} {'score has' if known == 1 else 'scores have'} a human ceiling: the "
+            f"model is less alike to people than they are to each other in {count(worse)}, cannot "
+            f"be told from them in {count(equal)}, and is more alike in {count(better)}."
+        )
+    else:
+        text = "No score has an interval against a human ceiling."
+    sentences = [
+        text,
+        "The ceiling compares every person with the others who saw the same stimulus; the baseline "
+        "compares the model with people who saw another one. An average path can be more alike to "
+        "people than they are to each other; the distributions below show that.",
+    ]
+    if len(items) > MAX_FIGURES:
+        sentences.append(f"Figures of the first {MAX_FIGURES} of {count(len(items))} scores.")
+    return sentences
+
+
+def _table(
+    title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], note: str = ""
+) -> dict[str, Any]:
+    shown = [[clean(c) for c in row] for row in rows] or [["none"] + [""] * (len(columns) - 1)]
+    return {"title": title, "columns": columns, "rows": shown, "note": note}
+
+
+def _interval(value: Any, low: Any, high: Any) -> str:
+    if missing(value):
+        return "–"
+    return f"{number(value)} ({number(low)} to {number(high)})"
+
+
+def _scores_table(items: list[Any], level: float) -> dict[str, Any]:
+    rows = [
+        (
+            label(r.metric),
+            r.better,
+            _interval(r.value, r.low, r.high),
+            _interval(r.ceiling, r.ceiling_low, r.ceiling_high),
+            _interval(r.shuffled, r.shuffled_low, r.shuffled_high),
+            _interval(r.gap, r.gap_low, r.gap_high),
+            count(r.n),
+        )
+        for r in items
+    ]
+    note = (
+        f"Means over stimuli with {style.percent(level)} intervals from drawing stimuli with "
+        "replacement. The gap is the model less the ceiling, over stimuli that have both."
+    )
+    head = ("metric", "better", "model", "human ceiling", "other stimulus", "gap", "stimuli")
+    return _table("Scores", head, rows, note)
+
+
+def _counts_table(items: list[Any]) -> dict[str, Any]:
+    rows = [
+        (
+            label(r.metric),
+            *(
+                f"{count(getattr(r, f'{p}undefined'))} of {count(getattr(r, f'{p}pairs'))}"
+                for p in ("", "ceiling_", "shuffled_")
+            ),
+        )
+        for r in items
+    ]
+    head = ("metric", "model", "human ceiling", "other stimulus")
+    return _table("Comparisons without a value", head, rows)
+
+
+def _lost_table(lost: LossLog) -> dict[str, Any]:
+    rows = [
+        (x.step, x.kind, f"{count(x.count)} {style.plural_unit(x.count, x.unit)}", x.reason,
+         shorten(x.examples))
+        for x in lost
+    ]  # fmt: skip
+    head = ("step", "kind", "count", "what", "first")
+    return _table("What was left out or is doubtful", head, rows)
+
+
+def _caption(item: Any, kinds: Mapping[str, np.ndarray]) -> str:
+    sizes = "; ".join(f"{LINES[k][2]}: {count(len(v))} values" for k, v in kinds.items() if len(v))
+    return (
+        f"Share of comparisons per value, {item.better} is more alike; vertical lines are medians. "
+        f"{style.sentence(sizes or 'no value')}."
+    )
+
+
+def _citations(items: list[Any]) -> list[str]:
+    found: dict[str, str] = {}
+    for r in items:
+        name = str(r.metric).partition(".")[0]
+        if name in registry.metrics:
+            found[name] = str(registry.metrics.get(name).info.get("citation", "not stated"))
+    return [f"{label(name)}: {text}" for name, text in found.items()]
+
+
+@styled
+def distribution_figure(kinds: Mapping[str, np.ndarray], name: str) -> Any:
+    """Return the distributions of a metric over pairs, one line per kind of comparison.
+
+    Parameters
+    ----------
+    kinds : dict of ``model``, ``ceiling``, ``shuffled`` to ndarray
+        Values; those that are not finite are not drawn.
+    name : str
+        Of the axis.
+    """
+    drawn = {k: v[np.isfinite(v)] for k, v in kinds.items() if k in LINES}
+    drawn = {k: v for k, v in drawn.items() if len(v)}
+    if not drawn:
+        return style.empty("No comparison has a value.")
+    every = np.concatenate(list(drawn.values()))
+    low, high = float(every.min()), float(every.max())
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, BINS + 1)
+    figure = style.new_figure(style.WIDTH, 2.6)
+    ax = figure.subplots()
+    for kind, values in drawn.items():
+        colour, dash, text = LINES[kind]
+        share = np.histogram(values, bins=edges)[0] / len(values)
+        ax.stairs(share, edges, color=colour, ls=dash, lw=1.6, label=text)
+        ax.axvline(float(np.median(values)), color=colour, ls=dash, lw=1)
+    ax.set(xlabel=name, ylabel="share", ylim=(0, None))
+    ax.yaxis.set_major_formatter(lambda v, _: style.percent(v))
+    ax.legend(loc="best")
+    return figure
