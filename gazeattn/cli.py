@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         ("metrics", _metrics),
     ):
         sub = commands.add_parser(name, help=_COMMANDS[name], description=_COMMANDS[name])
-        if name in ("datasets", "models"):
+        if name in ("datasets", "models", "metrics"):
             sub.add_argument("name", nargs="?", metavar="NAME", help="show every fact of this one")
             sub.add_argument("--root", help="folder of downloads (default: GAZEATTN_DATA or cache)")
         if name == "datasets":
@@ -278,6 +278,16 @@ def _methods(options: argparse.Namespace) -> int:
 
 
 def _metrics(options: argparse.Namespace) -> int:
+    if options.name is not None:
+        entry = registry.metrics.get(options.name)
+        facts = {"range": _range(entry.info.get("bounds")), **entry.info}
+        shown = [
+            (k, ", ".join(map(str, v)) if isinstance(v, tuple) else str(v))
+            for k, v in facts.items()
+            if isinstance(v, str | bool | tuple) and k != "bounds" and v != ()
+        ]
+        _table(entry.name, ("fact", "value"), shown)
+        return 0
     rows = [
         (
             e.name,

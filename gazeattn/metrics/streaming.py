@@ -9,6 +9,7 @@ shares are unequal.
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,16 @@ def streaming(name: str, part: int | str | None = None, **params: Any) -> Metric
         if not columns or part not in columns:
             raise UnknownNameError(f"part of metric {name!r}:", part, columns or ())
         part = tuple(columns).index(part)
+    given = inspect.signature(entry.obj).parameters
+    for parameter in params:
+        if parameter not in given:
+            raise UnknownNameError(f"parameter of metric {name!r}:", parameter, list(given)[2:])
+    needed = [p.name for p in list(given.values())[2:] if p.default is p.empty]
+    missing = [p for p in needed if p not in params]
+    if missing:
+        raise DataError(f"metric {name!r} needs more", expected=", ".join(f"{p}=" for p in missing))
+    if part is not None and not 0 <= part < len(columns or ()):
+        raise UnknownNameError(f"part of metric {name!r}:", str(part), columns or ())
     return _class()(entry.obj, name, part, params)
 
 
@@ -84,6 +95,11 @@ def _class() -> Any:
             zero = torch.zeros((), dtype=torch.float64)
             for state in ("total", "n", "undefined"):
                 self.add_state(state, zero.clone(), dist_reduce_fx="sum")
+
+        def __reduce__(self) -> Any:
+            # made by a function: processes and files get the call, and the state beside it
+            remake = functools.partial(streaming, self.name, self.part, **self.params)
+            return remake, (), self.__getstate__()
 
         def update(self, ours: Sequence[Any], references: Sequence[Any]) -> None:
             """Add items; tensors are moved to the processor."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import warnings
 from pathlib import Path
 
@@ -101,3 +102,21 @@ def test_two_processes_with_unequal_shares_give_the_value_of_one(tmp_path: Path)
             worker.join(60)
     values = [float((tmp_path / f"{r}.txt").read_text()) for r in range(2)]
     assert values == pytest.approx([EXPECTED, EXPECTED], abs=1e-12)
+
+
+def test_it_can_be_stored_and_sent_with_its_state() -> None:
+    metric = streaming("spearman")
+    update(metric, ITEMS[:4])
+    again = pickle.loads(pickle.dumps(metric))
+    update(again, ITEMS[4:])
+    assert float(again.compute()) == pytest.approx(EXPECTED, abs=1e-12)
+    assert int(metric.n) == 4
+
+
+def test_wrong_parameters_are_said_before_training() -> None:
+    with pytest.raises(UnknownNameError, match="size"):
+        streaming("scanmatch", sise=(8, 6))
+    with pytest.raises(DataError, match="size="):
+        streaming("scanmatch")
+    with pytest.raises(UnknownNameError, match="9"):
+        streaming("multimatch", 9, size=(8, 6))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gazeattn.metrics.scanpath._packed import in_milliseconds
 from gazeattn.metrics.scanpath.behaviour import (
     Behaviour,
     BehaviourDifference,
@@ -136,6 +137,7 @@ __all__ = [
     "grid_strings",
     "hausdorff",
     "heatmatch",
+    "in_milliseconds",
     "levenshtein",
     "levenshtein_similarity",
     "load_clusters",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gazeattn.errors import DataError
+from gazeattn.errors import DataError, UnknownNameError
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -51,6 +52,14 @@ def as_path(path: ArrayLike, name: str = "scanpath") -> Floats:
         Another shape, a position that is not finite, or a negative or infinite duration. A
         missing duration (NaN) is allowed; metrics that need it give NaN.
     """
+    columns = getattr(path, "columns", None)
+    if columns is not None:  # a table: by name, whatever the order of its columns
+        wanted = [c for c in ("x", "y", "duration") if c in columns]
+        if wanted[:2] != ["x", "y"]:
+            raise DataError(
+                f"the {name} is a table without x and y", found=", ".join(map(str, columns))
+            )
+        path = path[wanted]  # type: ignore[call-overload,index]
     values = np.asarray(path, dtype=np.float64)
     if values.size == 0:
         return np.zeros((0, values.shape[1] if values.ndim == 2 and values.shape[1] == 3 else 2))
@@ -75,6 +84,27 @@ def as_path(path: ArrayLike, name: str = "scanpath") -> Floats:
     return values
 
 
+UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+SECONDS = 10.0
+"""Durations that are all below this look like seconds."""
+
+
+def in_milliseconds(path: ArrayLike, unit: str) -> Floats:
+    """Return a scanpath whose durations are in a stated unit (``"s"``, ``"ms"``, ``"us"``) in ms.
+
+    Raises
+    ------
+    UnknownNameError
+        No such unit.
+    """
+    if unit not in UNITS:
+        raise UnknownNameError("time unit", unit, UNITS)
+    values = as_path(path).copy()
+    if values.shape[1] == 3:
+        values[:, 2] *= UNITS[unit]
+    return values
+
+
 def pack(paths: Sequence[ArrayLike]) -> Packed:
     """Put scanpaths side by side; see `as_path` for what is refused."""
     arrays = [as_path(p, f"scanpath {i}") for i, p in enumerate(paths)]
@@ -85,6 +115,10 @@ def pack(paths: Sequence[ArrayLike]) -> Packed:
         block[: a.shape[1], i, : len(a)] = a.T
         if a.shape[1] == 2:
             block[2, i, : len(a)] = np.nan
+    known = block[2][(np.arange(longest) < length[:, None]) & (block[2] > 0)]
+    if len(known) and known.max() < SECONDS:
+        text = "all durations are below 10 ms: they look like seconds (see in_milliseconds)"
+        warnings.warn(text, UserWarning, stacklevel=3)
     timed = all(a.shape[1] == 3 for a in arrays)
     x, y, duration = block
     return Packed(x, y, duration, length=length, timed=timed)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import CapabilityError, DataError, UnknownNameError
 from gazeattn.metrics.scanpath import _engines
-from gazeattn.metrics.scanpath._packed import Floats, Packed, Whole, as_path, pack
+from gazeattn.metrics.scanpath._packed import SECONDS, Floats, Packed, Whole, as_path, pack
 from gazeattn.registry import Entry, metrics
 
 __all__ = ["pairs_within", "pairwise", "undefined_reason"]
@@ -85,6 +85,8 @@ def _packed(paths: Sequence[ArrayLike] | Packed) -> Packed:
     """Pack many paths of one kind at once; `pack` takes the others, and says what is wrong."""
     if isinstance(paths, Packed):
         return paths
+    if any(hasattr(p, "columns") for p in paths):
+        return pack(paths)
     arrays = [np.asarray(p) for p in paths]
     kinds = {(a.ndim, a.shape[-1] if a.ndim else 0) for a in arrays}
     if kinds not in ({(2, 2)}, {(2, 3)}) or any(a.dtype.kind not in "fiu" for a in arrays):
@@ -92,6 +94,8 @@ def _packed(paths: Sequence[ArrayLike] | Packed) -> Packed:
     values = np.concatenate(arrays).astype(np.float64, copy=False)
     duration = values[:, 2] if values.shape[1] == 3 else np.full(len(values), np.nan)
     if not np.isfinite(values[:, :2]).all() or (duration < 0).any() or np.isinf(duration).any():
+        return pack(paths)
+    if duration.max(initial=0) < SECONDS and (duration > 0).any():
         return pack(paths)
     length = np.array([len(a) for a in arrays], dtype=np.int64)
     inside = np.arange(int(length.max())) < length[:, None]
@@ -238,6 +242,12 @@ def pairwise(
     CapabilityError
         The library of the engine is not installed.
     """
+    if isinstance(paths_b, str):
+        raise DataError(
+            "the second argument is the other scanpaths",
+            expected=f"metric={paths_b!r}",
+            found=repr(paths_b),
+        )
     entry = _entry(metric)
     _check_parameters(entry, params)
     if engine is not None and engine not in _engines.ENGINES:

@@ -1,0 +1,44 @@
+"""Scanpaths side by side: tables by name, units that are stated, doubts about seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.metrics.scanpath import dtw, in_milliseconds, multimatch, pairwise
+from gazeattn.metrics.scanpath._packed import as_path, pack
+
+PATH = np.array([[10.0, 10, 200], [400, 300, 250], [700, 500, 220]])
+SIZE = (800, 600)
+
+
+def test_a_table_is_read_by_the_names_of_its_columns() -> None:
+    table = pd.DataFrame({"duration": [200.0, 300], "x": [1, 2], "y": [3, 4], "eye": ["l", "r"]})
+    assert as_path(table).tolist() == [[1, 3, 200], [2, 4, 300]]
+    assert dtw(table, [[1, 3], [2, 4]]) == 0
+    assert as_path(table[["y", "x"]]).tolist() == [[1, 3], [2, 4]]
+    with pytest.raises(DataError, match="without x and y"):
+        as_path(table[["duration", "x"]])
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("us", 1000), ("ms", 1)])
+def test_durations_of_a_stated_unit_give_the_same(unit: str, factor: float) -> None:
+    other = PATH * [1, 1, factor]
+    same = multimatch(in_milliseconds(other, unit), PATH, size=SIZE)
+    assert same.duration == pytest.approx(1)
+    with pytest.raises(UnknownNameError, match="ms"):
+        in_milliseconds(PATH, "msec")
+
+
+def test_durations_that_look_like_seconds_are_doubted() -> None:
+    with pytest.warns(UserWarning, match="look like seconds"):
+        pack([PATH * [1, 1, 0.001]])
+    with pytest.warns(UserWarning, match="look like seconds"):
+        pairwise([PATH * [1, 1, 0.001]] * 2, metric="dtw")
+
+
+def test_a_metric_in_the_place_of_the_second_paths_is_noticed() -> None:
+    with pytest.raises(DataError, match="metric="):
+        pairwise([PATH, PATH], "dtw")
