@@ -33,6 +33,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "raw": ("raw",),
     "forward": FORWARD,
     "gradient": GRADIENT,
+    "grad_attention": ("grad_attention",),
+    "input_gradient": ("input_gradient",),
 }
 PASSES = ("plain", "eager")
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -480,10 +480,3 @@ def _assemble(table: pd.DataFrame, axes: Mapping[str, np.ndarray], how: dict[str
             hint="Not every reader saw every item: split by reader or by text alone",
         )
     return Split(_typed(table[list(COLUMNS)]), how, lost).check()
-
-
-def saved(folder: str | os.PathLike[str], names: Iterable[str] = ()) -> dict[str, Split]:
-    """Return the splits of a folder by file name."""
-    paths = sorted(Path(folder).glob("*.json"))
-    wanted = set(names)
-    return {p.stem: Split.load(p) for p in paths if not wanted or p.stem in wanted}

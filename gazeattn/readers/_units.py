@@ -200,35 +200,3 @@ def check_screen(screen: object) -> tuple[float, float] | None:
             found=repr(screen),
         )
     return width, height
-
-
-def to_stimulus(
-    x: np.ndarray,
-    y: np.ndarray,
-    screen: tuple[float, float],
-    stimulus: tuple[float, float],
-    *,
-    fit: bool = False,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return positions in pixels of a stimulus that stands in the middle of the screen.
-
-    Parameters
-    ----------
-    x, y : ndarray, shape (n,)
-        Pixels of the screen.
-    screen, stimulus
-        Width and height in pixels.
-    fit
-        The stimulus was made as large as the screen allows, its shape kept; else it was not
-        scaled.
-
-    Returns
-    -------
-    x, y : ndarray
-        Pixels of the stimulus, outside of it too: nothing is clipped.
-    inside : ndarray of bool
-    """
-    scale = min(screen[0] / stimulus[0], screen[1] / stimulus[1]) if fit else 1.0
-    xs = (x - (screen[0] - stimulus[0] * scale) / 2.0) / scale
-    ys = (y - (screen[1] - stimulus[1] * scale) / 2.0) / scale
-    return xs, ys, (xs >= 0) & (xs < stimulus[0]) & (ys >= 0) & (ys < stimulus[1])

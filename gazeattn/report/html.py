@@ -102,8 +102,6 @@ def render(
         for m in measures
         if m in MEASURE_NOTES
     }
-    script = template_text("report.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     data = {
         "tables": tables,
         "measures": notes,
@@ -114,19 +112,11 @@ def render(
     }
     partial = content.partial_name(comparison, chosen.metric)
     facts = comparison.info
-    environment_ = jinja2.Environment(
-        loader=jinja2.FunctionLoader(template_text),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment_.get_template("report.html.j2").render(
+    return fill(
+        "report.html.j2",
+        script_name="report.js",
         title=_title(comparison, dataset),
-        script_hash=f"'sha256-{digest}'",
-        script=Markup(script),
-        css=Markup(template_text("report.css") + _word_rules() + style.dark_rules()),
+        rules=_word_rules(),
         answer=split_answer(clean(comparison.answer)),
         notes=[
             style.sentence(clean(n)) + ("" if clean(n).endswith((".", "!", "?")) else ".")
@@ -169,6 +159,27 @@ def render(
 
 
 # small parts -------------------------------------------------------------------------------------
+
+
+def fill(template: str, *, script_name: str = "", rules: str = "", **values: Any) -> str:
+    """Return a page: a template with the common style sheet and, by its hash, its one script.
+
+    Texts are escaped unless they are marked as HTML, and a value that is missing raises.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(template_text),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    if script_name:
+        script = template_text(script_name)
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        values |= {"script": Markup(script), "script_hash": f"'sha256-{digest}'"}
+    css = Markup(template_text("report.css") + rules + style.dark_rules())
+    return environment.get_template(template).render(css=css, **values)
 
 
 def template_text(name: str) -> str:

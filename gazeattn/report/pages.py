@@ -7,13 +7,11 @@ script of the page itself may run.
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jinja2
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
@@ -22,23 +20,11 @@ from gazeattn.datasets.base import GazeDataset
 from gazeattn.datasets.corpus import counts as counts_of
 from gazeattn.report import style
 from gazeattn.report.gaze import MAX_WORDS, Stage
-from gazeattn.report.html import json_for_html, linked, template_text
+from gazeattn.report.html import fill, json_for_html, linked
 from gazeattn.report.style import HUMAN, MUTED, clean, count, floats, label, number, styled
 
 MAX_FIXATIONS = 5000
-"""Fixations of an animated trial; a longer one would make the page slow, and is refused."""
-
-
-def _render(template: str, **values: Any) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(template_text),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    css = Markup(template_text("report.css") + style.dark_rules())
-    return environment.get_template(template).render(css=css, **values)
+"""Fixations of an animated trial; of a longer one the first are shown, which the page says."""
 
 
 def animation(stage: Stage, title: str) -> str:
@@ -69,14 +55,11 @@ def animation(stage: Stage, title: str) -> str:
         sentences.append("The data have no onsets: fixations follow one another without saccades.")
     if not known.all():
         sentences.append(f"Fixations without a duration take {usual:.0f} ms here.")
-    script = template_text("animation.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return _render(
+    return fill(
         "animation.html.j2",
         title=clean(title),
         sentence=" ".join(sentences),
-        script=Markup(script),
-        script_hash=f"'sha256-{digest}'",
+        script_name="animation.js",
         view=" ".join(f"{v:.1f}" for v in (left, top, right - left, bottom - top)),
         image=_data_address(stage.image) if stage.image is not None else "",
         box=stage.box or (0, 0, 0, 0),
@@ -171,7 +154,7 @@ def overview(dataset: GazeDataset) -> tuple[str, dict[str, Any]]:
         figures.append({"title": title, "svg": svg, "caption": caption})
     info = dataset.info
     counts = counts_of(dataset)
-    page = _render(
+    page = fill(
         "overview.html.j2",
         title=f"{clean(dataset.name)}: overview",
         sentence=_sentence(dataset),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jinja2
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
@@ -13,7 +12,7 @@ from markupsafe import Markup
 from gazeattn import registry
 from gazeattn.losses import LossLog
 from gazeattn.report import style
-from gazeattn.report.html import linked, template_text
+from gazeattn.report.html import fill, linked
 from gazeattn.report.style import (
     BASELINE,
     HUMAN,
@@ -60,14 +59,6 @@ def scores_page(
     """
     items = records(rows)
     first = items[0]
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(template_text),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    css = Markup(template_text("report.css") + style.dark_rules())
     figures = []
     for at, item in enumerate(items[:MAX_FIGURES]):
         name = label(item.metric)
@@ -83,8 +74,8 @@ def scores_page(
                 "caption": _caption(item, distributions[item.metric]),
             }
         )
-    return environment.get_template("scores.html.j2").render(
-        css=css,
+    return fill(
+        "scores.html.j2",
         title=f"{shorten(first.model)} on {shorten(first.dataset)}: scores",
         sentences=_sentences(items, facts),
         facts=[

@@ -25,7 +25,6 @@ from gazeattn.readers._units import (
     time_unit,
     to_ms,
     to_pixels,
-    to_stimulus,
     unit_of,
 )
 
@@ -211,18 +210,6 @@ def test_b37_off_screen_is_counted_and_kept() -> None:
     log = LossLog()
     review_positions(table, (640, 480), log, "samples")
     assert log.count("samples", "note") == 2 and len(table) == 4
-
-
-def test_b41_letterboxed_stimulus() -> None:
-    gaze = np.array([640.0, 100.0, 1919.0, 1920.0]), np.array([240.0, 240.0, 1199.0, 1199.0])
-    x, y, inside = to_stimulus(*gaze, (2560, 1440), (1280, 960))
-    assert x.tolist() == [0, -540, 1279, 1280] and y.tolist() == [0, 0, 959, 959]
-    assert inside.tolist() == [True, False, True, False]
-    # scaled by 1.5 to a height of 1440, 1920 wide: 320 pixels are left on each side
-    x, y, inside = to_stimulus(
-        np.array([320.0, 319.0]), np.array([720.0, 0]), (2560, 1440), (1280, 960), fit=True
-    )
-    assert x[0] == 0 and y.tolist() == [480, 0] and inside.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("screen", [(1920.0, 1080.0), None])
