@@ -7,8 +7,9 @@ map, are those of the others. Inputs are ready before the clock starts. Values a
 The peer gets the steps of its model class without the class around them (no hashing of pictures):
 conversion to float64, the values at the fixations, and its AUC kernel; for the shuffled AUC its own
 provider of other images' fixations, whose cost grows with their number: the bound of the shuffled
-AUC is meant for all 660 images (--images 660, about 6 GB). Both run alternately; the medians are
-compared.
+AUC is meant for all 660 images (--images 660, about 6 GB). Both run alternately; the best of each
+is compared. Beside metrics that read every pixel stands the time of ``map.sum()`` over the same
+maps, in the same turns: what reading them once costs, which no implementation gets below.
 
 Needs pysaliency 0.2.22 (which needs setuptools below 81) and the recordings; says so where one is
 absent.
@@ -19,11 +20,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import statistics
 import time
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,24 +115,31 @@ def compare(
     n: int,
     tolerance: float = 1e-9,
     only: str = "",
+    read: Sequence[np.ndarray] = (),
 ) -> None:
-    """Print medians and ratio of alternate calls, after comparing values."""
+    """Print times and ratio of alternate calls, after comparing values.
+
+    `read` are the maps whose bare sums show what reading them takes.
+    """
     if only not in label:
         return
     found, expected = ours(), theirs()
     worst = float(np.nanmax(np.abs(np.asarray(found) - np.asarray(expected))))
     if not worst <= tolerance:
         raise SystemExit(f"{label}: values differ by {worst:g}")
-    a, b = [], []
+    a, b, bare = [], [], []
     for _ in range(repeats):
         a.append(timed(ours)[0])
         b.append(timed(theirs)[0])
-    mine, peer = statistics.median(a), statistics.median(b)
+        bare.append(timed(lambda: [m.sum() for m in read])[0])
+    mine, peer, once = min(a), min(b), min(bare)
     wanted = f"bound: {1 / bound:.3f}" if bound else "no bound for so few images"
     print(
         f"{label}: {1e3 * mine / n:.2f} ms / {1e3 * peer / n:.2f} ms per image = "
         f"{mine / peer:.3f}, {peer / mine:.1f} times faster ({wanted}), "
-        f"largest difference {worst:.1e}" + ("" if peer >= bound * mine else "  NOT MET")
+        f"largest difference {worst:.1e}"
+        + (f", {mine / once:.2f} times a bare sum of {1e3 * once / n:.2f} ms" if read else "")
+        + ("" if peer >= bound * mine else "  NOT MET")
     )
 
 
@@ -176,13 +183,21 @@ def main() -> None:
             )
         call = partial(peer.nss, maps)
         compare(
-            f"nss, {kind}", many("nss", maps, xy), call, 2.0, options.repeats, n, only=options.only
+            f"nss, {kind}",
+            many("nss", maps, xy),
+            call,
+            2.0,
+            options.repeats,
+            n,
+            only=options.only,
+            read=maps,
         )
     maps, references = made["float64"], made["reference"]
     for name, peer_name in (("cc", "CC"), ("sim", "SIM"), ("kl_div", "MIT_KLDiv")):
         call = partial(peer.pairs, peer_name, maps, references)
         ours = many(name, maps, references)
-        compare(f"{name}, float64", ours, call, 2.0, options.repeats, n, 1e-8, options.only)
+        read = maps + references
+        compare(f"{name}, float64", ours, call, 2.0, options.repeats, n, 1e-8, options.only, read)
 
 
 if __name__ == "__main__":

@@ -5,50 +5,25 @@ from __future__ import annotations
 import argparse
 import functools
 import os
-import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import gazeattn
 from gazeattn import registry
 from gazeattn.errors import GazeattnError, UnknownNameError
+from gazeattn.experiments.helptexts import help_text
 
 DESCRIPTION = """\
-Eye tracking and human attention modelling: human against model attention on text.
+Eye tracking and human attention modelling: human against model attention on text and images.
 
   gazeattn compare                       the main experiment, with its defaults
   gazeattn compare lm=minilm             the same with another model
   gazeattn compare --help                every option of it
-"""
-
-COMPARE_HELP = """\
-usage: gazeattn compare [KEY=VALUE ...] [-m] [--cfg job]
-
-Compare human reading attention with a language model's attention: word measures from fixations,
-attention methods, baselines, a noise ceiling and significance. Ends with a table and report.html.
-
-examples:
-  gazeattn compare
-  gazeattn compare dataset=onestop_sample lm=minilm attention.methods=[raw,rollout]
-  gazeattn compare dataset=table dataset.fixations=F.csv dataset.words=W.csv
-  gazeattn compare lm=path/to/model measures=[gaze_duration] hydra.run.dir=outputs/mine
-  gazeattn compare -m lm=smollm2-135m,minilm question=true,false
-
-choices:
-{choices}
-
-values (see conf/compare.yaml):
-  measures, metrics, baselines, controls, head_metrics     lists of names
-  topk, level, average, question, limit, seed              numbers and switches
-  root, fetch, overwrite                                   files
-  attention.*                                              conventions of the model side
-
-options of Hydra:
-  -m, --multirun      run every combination of comma-separated values
-  --cfg job           show the whole configuration and stop
-  --hydra-help        everything else that Hydra can do
+  gazeattn train model=tpp_gaze          train a scanpath model
+  gazeattn benchmark scanpath            all scanpath models in one table
 """
 
 
@@ -73,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _main(arguments: list[str]) -> int:
     # overrides of an experiment are Hydra's grammar, which argparse must not touch
-    if arguments and arguments[0] == "compare":
-        return _compare(arguments[1:])
+    if arguments and arguments[0] in _EXPERIMENTS:
+        return _experiment(arguments[0], arguments[1:])
     parser = _parser()
     if not arguments:
         parser.print_help()
@@ -102,14 +77,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gazeattn {gazeattn.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    compare = commands.add_parser("compare", help=_COMMANDS["compare"], add_help=False)
-    compare.set_defaults(run=lambda options: _compare([]))
-    for name, show in (
-        ("datasets", _datasets),
-        ("models", _models),
-        ("methods", _methods),
-        ("metrics", _metrics),
-    ):
+    for name in _EXPERIMENTS:  # shown in the list; they never get here
+        commands.add_parser(name, help=_COMMANDS[name], add_help=False)
+    for name in ("datasets", "models", "methods", "metrics"):
         sub = commands.add_parser(name, help=_COMMANDS[name], description=_COMMANDS[name])
         if name in ("datasets", "models", "metrics"):
             sub.add_argument("name", nargs="?", metavar="NAME", help="show every fact of this one")
@@ -118,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
             sub.add_argument(
                 "--counts", action="store_true", help="load it and count, beside what is published"
             )
-        sub.set_defaults(run=show)
+        sub.set_defaults(run=_listing(name))
     fetch = commands.add_parser("fetch", help=_COMMANDS["fetch"], description=_COMMANDS["fetch"])
     fetch.add_argument("names", nargs="+", metavar="NAME", help="data sets and models by name")
     fetch.add_argument("--root", help="folder of downloads (default: GAZEATTN_DATA or cache)")
@@ -141,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         help="option of the data set, such as fixations=F.csv; may stand several times",
     )  # fmt: skip
     plot.set_defaults(run=_plot)
-    for name, run in (("readers", _readers), ("inspect", _inspect), ("import", _import)):
+    for name, run in (("readers", _listing("readers")), ("inspect", _inspect), ("import", _import)):
         sub = commands.add_parser(name, help=_COMMANDS[name], description=_COMMANDS[name])
         sub.set_defaults(run=run)
         if name == "readers":
@@ -173,6 +143,9 @@ MAX_BLOCKS = 30  # rows of a table in the terminal
 
 _COMMANDS = {
     "compare": "compare human reading attention with a language model's attention",
+    "train": "train a scanpath model on a data set",
+    "benchmark": "train and test all models on a data set, beside baselines and ceilings",
+    "predict": "draw human-like scanpaths of a trained model over any picture",
     "datasets": "list the data sets: task, size, licence, citation, installed or not",
     "models": "list the models: task, size, licence, citation, installed or not",
     "methods": "list the attention methods and baselines",
@@ -186,128 +159,47 @@ _COMMANDS = {
 }
 
 
-def _compare(arguments: list[str]) -> int:
-    if "--help" in arguments or "-h" in arguments:
-        from gazeattn.experiments.config import choices, groups
+_EXPERIMENTS = ("compare", "train", "benchmark", "predict")
+_BENCHMARKS = {
+    "scanpath": "scanpath models over pictures",
+}
 
-        width = max(len(g) for g in groups())
-        lines = [f"  {g:<{width}}  {', '.join(choices(g))}" for g in groups()]
-        print(COMPARE_HELP.format(choices="\n".join(lines)))
+
+def _experiment(name: str, arguments: list[str]) -> int:
+    """Run an experiment, whose arguments are Hydra's."""
+    if name == "benchmark":
+        if not arguments or arguments[0] in ("-h", "--help"):
+            print(help_text(name, ""))
+            return 0
+        which = arguments.pop(0)
+        if which not in _BENCHMARKS:
+            raise UnknownNameError("benchmark", which, _BENCHMARKS)
+        name = f"benchmark_{which}"
+    if "--help" in arguments or "-h" in arguments:
+        from gazeattn.experiments.config import choices, groups_of
+
+        found = groups_of(name)
+        width = max((len(g) for g in found), default=0)
+        lines = [f"  {g:<{width}}  {', '.join(choices(g))}" for g in found]
+        print(help_text(name, "\n".join(lines)))
         return 0
     # Read when torch starts its threads. Active waiting is up to ten times slower where other
     # work holds a core, and hardly faster where none does.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from gazeattn.experiments.compare import main as compare_main
-
-    return compare_main(arguments)
-
-
-def _datasets(options: argparse.Namespace) -> int:
-    if options.counts:
-        if options.name is None:
-            raise GazeattnError("--counts needs the name of a data set")
-        return _counts(options.name, options.root)
-    return _entries("data sets", registry.datasets, options)
+    module = _MODULES.get(name, name)
+    return int(import_module(f"gazeattn.experiments.{module}").main(arguments))
 
 
-def _counts(name: str, root: str | None) -> int:
-    """Load a data set and print its counts; 1 where they differ from the published ones."""
-    from gazeattn.datasets import load
-    from gazeattn.datasets.corpus import counts
-
-    page = registry.datasets.get(name).info.get("page")
-    dataset = load(name, root)
-    edition = dataset.info.get("edition", "")
-    expected = page.expected.get(edition, {}) if page is not None else {}
-    found = counts(dataset)
-    rows = [
-        (what, f"{found[what]:,}" if what in found else "–", f"{number:,}")
-        for what, number in expected.items()
-    ]
-    rows += [(what, f"{n:,}", "") for what, n in found.items() if what not in expected]
-    _table(f"{name} {edition}".strip(), ("what", "loaded", "published"), rows)
-    return int(any(found.get(what) != number for what, number in expected.items()))
+_MODULES = {"benchmark_scanpath": "benchmark"}
 
 
-def _models(options: argparse.Namespace) -> int:
-    code = _entries("models", registry.models, options)
-    print("Any Hugging Face model works too: lm=FOLDER, lm=ORG/NAME or lm=FILE.gguf")
-    return code
+def _listing(name: str) -> Callable[[argparse.Namespace], int]:
+    def run(options: argparse.Namespace) -> int:
+        from gazeattn.experiments import listing
 
+        return int(getattr(listing, name)(options))
 
-def _entries(title: str, known: registry.Registry, options: argparse.Namespace) -> int:
-    from gazeattn.downloads import installed_state
-
-    if options.name is not None:
-        entry = known.get(options.name)
-        facts = {k: v for k, v in entry.info.items() if isinstance(v, str | int | float | tuple)}
-        shown = {k: ", ".join(v) if isinstance(v, tuple) else str(v) for k, v in facts.items()}
-        shown["installed"] = installed_state(entry.name, options.root)
-        _table(entry.name, ("fact", "value"), list(shown.items()))
-        return 0
-    rows = [
-        (
-            entry.name,
-            *(str(entry.info.get(key, "–")) for key in ("task", "size", "licence")),
-            _short(str(entry.info.get("citation", "–"))),
-            installed_state(entry.name, options.root),
-        )
-        for entry in known
-    ]
-    _table(title, ("name", "task", "size", "licence", "citation", "installed"), rows)
-    return 0
-
-
-def _short(citation: str) -> str:
-    """Return the first author and the year; the whole citation is in the facts of the entry."""
-    pattern = r"(?P<first>[^,(&]+?)(?P<more>[,&].*?| et al\.)?\s*\((?P<year>\d{4})\)"
-    match = re.match(pattern, citation)
-    if match is None:
-        return citation
-    return f"{match['first'].strip()}{' et al.' if match['more'] else ''} ({match['year']})"
-
-
-def _methods(options: argparse.Namespace) -> int:
-    rows = [
-        (e.name, str(e.info.get("family", "–")), str(e.info.get("description", "–")))
-        for e in registry.attention_methods
-    ]
-    rows += [(e.name, "baseline", str(e.info.get("description", "–"))) for e in registry.baselines]
-    _table("attention methods and baselines", ("name", "family", "what it is"), rows)
-    return 0
-
-
-def _metrics(options: argparse.Namespace) -> int:
-    if options.name is not None:
-        entry = registry.metrics.get(options.name)
-        facts = {"range": _range(entry.info.get("bounds")), **entry.info}
-        shown = [
-            (k, ", ".join(map(str, v)) if isinstance(v, tuple) else str(v))
-            for k, v in facts.items()
-            if isinstance(v, str | bool | tuple) and k != "bounds" and v != ()
-        ]
-        _table(entry.name, ("fact", "value"), shown)
-        return 0
-    rows = [
-        (
-            e.name,
-            str(e.info.get("task", "–")),
-            _range(e.info.get("bounds")),
-            "higher" if e.info.get("higher_is_better") else "lower",
-            str(e.info.get("description", "–")),
-            _short(str(e.info.get("citation") or "–")),
-        )
-        for e in sorted(registry.metrics, key=lambda e: (str(e.info.get("task")), e.name))
-    ]
-    columns = ("name", "of", "range", "better", "what it is", "paper")
-    _table("metrics", columns, rows)
-    return 0
-
-
-def _range(bounds: Any) -> str:
-    if not isinstance(bounds, tuple) or len(bounds) != 2:
-        return "–"
-    return " to ".join("∞" if b == float("inf") else f"{b:g}" for b in bounds)
+    return run
 
 
 def _fetch(options: argparse.Namespace) -> int:
@@ -337,26 +229,15 @@ def _fetch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _readers(options: argparse.Namespace) -> int:
-    rows = [
-        (
-            e.name,
-            *(str(e.info.get(k, "–")) for k in ("vendor", "formats", "description", "tested_on")),
-        )
-        for e in registry.readers
-    ]
-    _table("readers", ("name", "vendor", "files", "what it reads", "tested on"), rows)
-    return 0
-
-
 def _inspect(options: argparse.Namespace) -> int:
     from gazeattn.experiments.files import inspect_file
+    from gazeattn.experiments.terminal import print_losses, print_table
     from gazeattn.readers.quality import overview
 
     recording, found, picture = inspect_file(
         options.files, options.to, options.reader, options.option
     )
-    _table(recording.source, ("fact", "value"), overview(recording))
+    print_table(recording.source, ("fact", "value"), overview(recording))
     title = "samples"
     if len(found) > MAX_BLOCKS:
         title = f"samples: the {MAX_BLOCKS} of {len(found)} blocks with the most missing"
@@ -370,20 +251,21 @@ def _inspect(options: argparse.Namespace) -> int:
             seconds=[f"{v:.1f}" for v in found["seconds"]],
             rate=[f"{v:g}" for v in found["rate"].round(1)],
         )
-        _table(title, list(found.columns), shown.to_numpy().tolist())
-    _losses(recording.lost)
+        print_table(title, list(found.columns), shown.to_numpy().tolist())
+    print_losses(recording.lost)
     print(f"picture: {picture.resolve()}")
     return 0
 
 
 def _import(options: argparse.Namespace) -> int:
     from gazeattn.experiments.files import import_files
+    from gazeattn.experiments.terminal import print_losses, print_table
 
     rows, lost = import_files(
         options.files, options.to, options.reader, options.option, overwrite=options.overwrite
     )
-    _table("imported", ("table", "rows"), [(k, f"{v:,}") for k, v in rows.items()])
-    _losses(lost)
+    print_table("imported", ("table", "rows"), [(k, f"{v:,}") for k, v in rows.items()])
+    print_losses(lost)
     print(f"tables: {os.path.abspath(options.to)}")
     return 0
 
@@ -424,6 +306,7 @@ def _score(options: argparse.Namespace) -> int:
 
     from gazeattn.experiments.scoring import score_files
     from gazeattn.experiments.scoring_inputs import read_columns, read_size
+    from gazeattn.experiments.terminal import print_table
 
     rows, report = score_files(
         options.human,
@@ -448,7 +331,7 @@ def _score(options: argparse.Namespace) -> int:
     shown = ["metric", "value", "low", "high", "ceiling", "shuffled", "n"]
     columns = [c for c in shown if c in rows]
     numbers = rows[columns].round(3).astype(object).where(rows[columns].notna(), "–")
-    _table("scores", columns, numbers.to_numpy().tolist())
+    print_table("scores", columns, numbers.to_numpy().tolist())
     print(f"report: {os.path.abspath(report)}")
     return 0
 
@@ -470,27 +353,6 @@ def _plot(options: argparse.Namespace) -> int:
     for path in paths:
         print(path.resolve())
     return 0
-
-
-def _losses(lost: Any) -> None:
-    if not len(lost):
-        print("nothing was dropped, repaired or left undefined")
-        return
-    rows = [(x.step, x.kind, f"{x.count:,} {x.unit}", x.reason, x.examples) for x in lost]
-    _table("what was lost or is doubtful", ("step", "kind", "count", "what", "first"), rows)
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    from rich.table import Table
-
-    from gazeattn.experiments.terminal import console
-
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for i, column in enumerate(columns):
-        table.add_column(column, overflow="fold", no_wrap=i == 0)  # a name stays in one piece
-    for row in rows:
-        table.add_row(*map(str, row))
-    console().print(table)
 
 
 if __name__ == "__main__":

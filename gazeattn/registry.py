@@ -54,16 +54,25 @@ class Registry:
         self.kind = kind
         self._modules = modules
         self._entries: dict[str, Entry] = {}
+        self._aliases: dict[str, str] = {}
         self._loaded = False
         self._loading = False
 
     def register(self, name: str, **info: Any) -> Callable[[T], T]:
-        """Return a decorator that stores the decorated object under `name`."""
+        """Return a decorator that stores the decorated object under `name`.
+
+        ``aliases=("other", ...)`` are further names that find the same entry, which lists show
+        once, under `name`.
+        """
+        aliases = tuple(info.get("aliases", ()))
 
         def decorate(obj: T) -> T:
-            if name in self._entries and self._entries[name].obj is not obj:
-                raise GazeattnError(f"{self.kind} {name!r} is registered twice")
+            for known in (name, *aliases):
+                owner = self._entries.get(self._aliases.get(known, known))
+                if owner is not None and (owner.obj is not obj or owner.name != name):
+                    raise GazeattnError(f"{self.kind} {known!r} is registered twice")
             self._entries[name] = Entry(name, obj, info)
+            self._aliases.update(dict.fromkeys(aliases, name))
             return obj
 
         return decorate
@@ -97,12 +106,13 @@ class Registry:
                 self._entries[point.name] = Entry(point.name, obj, getattr(obj, "info", {}) or {})
 
     def get(self, name: str) -> Entry:
-        """Return the entry called `name`, or raise `UnknownNameError` with suggestions."""
+        """Return the entry of a name or an alias, or raise `UnknownNameError` with suggestions."""
         self.load()
         try:
-            return self._entries[name]
+            return self._entries[self._aliases.get(name, name)]
         except KeyError:
-            raise UnknownNameError(self.kind, name, self._entries) from None
+            known = [*self._entries, *self._aliases]
+            raise UnknownNameError(self.kind, name, known) from None
 
     def names(self) -> list[str]:
         """Return all names in alphabetical order."""
@@ -115,7 +125,7 @@ class Registry:
 
     def __contains__(self, name: object) -> bool:
         self.load()
-        return name in self._entries
+        return name in self._entries or name in self._aliases
 
 
 datasets = Registry("dataset", ("gazeattn.datasets.*",))
@@ -124,6 +134,8 @@ metrics = Registry("metric", ("gazeattn.metrics.*",))
 attention_methods = Registry("attention method", ("gazeattn.lm.methods",))
 baselines = Registry("baseline", ("gazeattn.attention",))
 readers = Registry("reader", ("gazeattn.readers.*",))
+scanpath_models = Registry("scanpath model", ("gazeattn.models.scanpath.*",))
+joint_models = Registry("joint model", ("gazeattn.models.joint.*",))
 
 register_dataset = datasets.register
 register_model = models.register
@@ -131,3 +143,5 @@ register_metric = metrics.register
 register_attention = attention_methods.register
 register_baseline = baselines.register
 register_reader = readers.register
+register_scanpath_model = scanpath_models.register
+register_joint_model = joint_models.register

@@ -45,7 +45,7 @@ class RunResult:
 
 def task(cfg: DictConfig) -> float | None:
     """Hydra entry: run, print the table and the report's path, return the headline value."""
-    settings = typed(cfg)
+    settings = typed(cfg, CompareConfig)
     run = HydraConfig.get()
     result = run_compare(
         settings,
@@ -119,7 +119,7 @@ def _run(
             from gazeattn.report import write_report
         with watch.stage("data set"):
             progress.stage("reading the data set")
-            dataset = _fetching(lambda: _load_dataset(cfg, root, base), cfg, root, progress)
+            dataset = _fetching(lambda: load_dataset(cfg.dataset, root, base), cfg, root, progress)
         with watch.stage("model loading"):
             progress.stage("loading the language model")
             name = _model_name(cfg.lm, base)
@@ -205,11 +205,11 @@ def check_names(cfg: CompareConfig) -> None:
     )
 
 
-def _load_dataset(cfg: CompareConfig, root: str | None, base: Path) -> Any:
+def load_dataset(node: dict[str, Any], root: str | None, base: Path) -> Any:
+    """Load the data set of a configuration; a null there means the loader's own default."""
     from gazeattn.datasets import load
 
-    # a null in the configuration means the loader's own default
-    options = {k: v for k, v in cfg.dataset.items() if v is not None}
+    options = {k: v for k, v in node.items() if v is not None}
     name = options.pop("name")
     for key in ("fixations", "words", "trials", "texts", "root"):
         if isinstance(options.get(key), str):

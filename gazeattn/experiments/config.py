@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -20,6 +20,8 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 import gazeattn
 from gazeattn import registry
 from gazeattn.errors import DataError, GazeattnError, UnknownNameError
+
+T = TypeVar("T")
 
 
 class ConfigError(GazeattnError, ValueError):
@@ -73,6 +75,8 @@ class SizeConfig:
     permutations: int = 1000
     bootstrap: int = 2000
     texts: int | None = None
+    stimuli: int | None = None
+    samples: int = 10
 
 
 @dataclass
@@ -108,7 +112,7 @@ class CompareConfig:
     overwrite: bool = False
 
 
-def typed(cfg: DictConfig, schema: type[CompareConfig] = CompareConfig) -> CompareConfig:
+def typed(cfg: DictConfig, schema: type[T]) -> T:
     """Check a composed configuration against its schema and return plain objects.
 
     Raises
@@ -153,6 +157,17 @@ def choices(group: str) -> list[str]:
     if group == "lm":
         names |= set(registry.models.names())
     return sorted(names)
+
+
+def groups_of(config_name: str) -> list[str]:
+    """Return the groups that an experiment is composed of."""
+    path = conf_folder() / f"{config_name}.yaml"
+    if not path.is_file():
+        return []
+    node = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(node, dict)
+    found = [str(k) for d in node.get("defaults", []) if isinstance(d, dict) for k in d]
+    return [g for g in found if g in groups()]
 
 
 def groups() -> list[str]:
@@ -212,12 +227,8 @@ def _expand_model(text: str) -> list[str]:
 
 
 def _known_keys(config_name: str, group_names: Sequence[str]) -> set[str]:
-    keys = {f.name for f in dataclasses.fields(CompareConfig)}
     folder = conf_folder()
-    files = [folder / f"{config_name}.yaml"]
-    result = set(keys)
-    for file in files:
-        result |= _flat(OmegaConf.to_container(OmegaConf.load(file)), "")
+    result = _flat(OmegaConf.to_container(OmegaConf.load(folder / f"{config_name}.yaml")), "")
     for group in group_names:
         for file in (folder / group).glob("*.yaml"):
             result |= _flat(OmegaConf.to_container(OmegaConf.load(file)), f"{group}.")

@@ -95,11 +95,10 @@ def summarise(scored: Scored, settings: Settings | None = None) -> pd.DataFrame:
                 rng=settings.seed,
                 level=settings.level,
             )
-        entry = registry.metrics.get(str(metric).partition(".")[0])
         row: dict[str, Any] = {
             "metric": metric,
             "convention": scored.conventions[str(metric)],
-            "better": "higher" if entry.info.get("higher_is_better") else "lower",
+            "better": _better(str(metric)),
         }
         for k, kind in enumerate((*KINDS, "gap")):
             prefix = "" if kind == "model" else f"{kind}_"
@@ -111,6 +110,15 @@ def summarise(scored: Scored, settings: Settings | None = None) -> pd.DataFrame:
             row[f"{prefix}pairs"], row[f"{prefix}undefined"] = scored.counts[str(metric)][kind]
         out.append(row)
     return pd.DataFrame(out)
+
+
+def _better(metric: str) -> str:
+    """Return which values are more alike, ``"neither"`` of a part without a direction."""
+    name, _, part = metric.partition(".")
+    info = registry.metrics.get(name).info
+    if any(p.name == part and not p.directed for p in info.get("part_bounds", ())):
+        return "neither"
+    return "higher" if info.get("higher_is_better") else "lower"
 
 
 # files -------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from gazeattn.metrics.saliency import fixation_map, score_many
 from gazeattn.metrics.saliency.conventions import convention
 from gazeattn.registry import Entry
 
-NO_CEILING = ("information_gain",)
+NO_CEILING = ("information_gain", "log_likelihood")
 """Metrics that a blurred map of few people cannot bound: its empty pixels cost without limit."""
 
 

@@ -142,8 +142,8 @@ def find_metrics(names: Sequence[str], task: str) -> list[Entry]:
     usable = [e.name for e in registry.metrics if e.info.get("task") == task]
     if not names:
         raise DataError("no metric is named", expected=", ".join(usable))
-    found = []
-    for name in dict.fromkeys(names):
+    found: dict[str, Entry] = {}
+    for name in names:
         if name not in registry.metrics:
             raise UnknownNameError(f"{task} metric", name, usable)
         entry = registry.metrics.get(name)
@@ -154,8 +154,8 @@ def find_metrics(names: Sequence[str], task: str) -> list[Entry]:
                 expected=", ".join(usable),
                 found=f"a metric of the kind {entry.info.get('task')!r}",
             )
-        found.append(entry)
-    return found
+        found[entry.name] = entry  # an alias names no further metric
+    return list(found.values())
 
 
 def _signature(entry: Entry) -> dict[str, inspect.Parameter]:
@@ -186,6 +186,8 @@ def parse_options(
     for item in options:
         left = str(item).partition("=")[0] if texts else str(item)
         metric, dot, name = left.rpartition(".")
+        if metric in registry.metrics:
+            metric = registry.metrics.get(metric).name
         if dot and metric not in out:
             raise UnknownNameError("metric in an option:", metric, out)
         takers = [e for e in entries if name in known[e.name] and (not dot or e.name == metric)]
@@ -368,7 +370,10 @@ def _values(
     kind: str,
     lost: LossLog,
 ) -> np.ndarray:
-    """Return the metric of pairs, (n_pairs, n_parts); parameters are those of the human side."""
+    """Return the metric of pairs, (n_pairs, n_parts); parameters are those of the human side.
+
+    Fixations off the stimulus are counted with the model's pairs, which hold every scanpath once.
+    """
     width = len(entry.info.get("columns") or ()) or 1
     out = np.full((len(i), width), np.nan)
     for own, codes in _groups(entry, settings, names):
@@ -379,7 +384,13 @@ def _values(
         b, ib = np.unique(j[at], return_inverse=True)
         first, second = [side.paths[k] for k in a], [human.paths[k] for k in b]
         values = pairwise(
-            first, second, entry.name, pairs=(ia, ib), workers=settings.workers, **own
+            first,
+            second,
+            entry.name,
+            pairs=(ia, ib),
+            workers=settings.workers,
+            losses=lost if kind == "model" else LossLog(),
+            **own,
         ).reshape(len(at), width)
         out[at] = values
         bad = np.flatnonzero(np.isnan(values).any(axis=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -115,3 +116,52 @@ def print_comparison(comparison: Any, report: Path, seconds: dict[str, float]) -
         out.print(f"{len(comparison.lost)} kinds of loss are listed in the report")
     # plain print: a path must stay on one line, so that it can be copied
     print(f"report: {report.resolve()}")
+
+
+def print_benchmark(rows: pd.DataFrame, report: Path) -> None:
+    """Print the main numbers of a benchmark and where the report is."""
+    from gazeattn.report.benchmark import over_seeds
+
+    shown = {
+        "information_gain": "IG bits",
+        "nss": "NSS",
+        "auc": "AUC",
+        "kl_multimatch": "KL MultiMatch",
+        "kl_scanmatch": "KL ScanMatch",
+        "kl_scanmatch_duration": "KL ScanMatch+t",
+        "length_mean": "length",
+    }
+    table = over_seeds(rows)
+    table = table[table["reference"] == ""]
+    cells = {(r.model, r.metric): r.value for r in table.itertuples()}
+    first = rows.iloc[0]
+    title = f"scanpath models on {first['dataset']}, size {first['size']}"
+    grid = Table(title=title, title_justify="left", title_style="bold")
+    grid.add_column("model")
+    for name in shown.values():
+        grid.add_column(name, justify="right")
+    kinds = dict(zip(table["model"], table["kind"], strict=True))
+    for model, kind in kinds.items():
+        values = [number(cells.get((model, m)), 3) for m in shown]
+        grid.add_row(f"{model} ({kind})", *values, style="" if kind == "model" else "dim")
+    console().print(grid)
+    print(f"report: {report.resolve()}")
+
+
+def print_losses(lost: Any) -> None:
+    """Print what was dropped, repaired or left undefined."""
+    if not len(lost):
+        print("nothing was dropped, repaired or left undefined")
+        return
+    rows = [(x.step, x.kind, f"{x.count:,} {x.unit}", x.reason, x.examples) for x in lost]
+    print_table("what was lost or is doubtful", ("step", "kind", "count", "what", "first"), rows)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table whose first column stays in one piece."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=i == 0)  # a name stays in one piece
+    for row in rows:
+        table.add_row(*map(str, row))
+    console().print(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,9 @@ Mask = NDArray[np.bool_]
 
 CONSTANT_TOLERANCE = 8.0
 """Spread below this many machine epsilons of the largest value is rounding, not variation."""
+
+EVERY = tuple(range(65))
+"""Any number of dimensions, for `as_floats`."""
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a temporary in element-wise kernels: 1 MiB, so that it stays in the cache."""
@@ -39,6 +42,75 @@ class Paired(NamedTuple):
     n_missing: int
 
 
+def plain(values: Any, name: str) -> Any:
+    """Return tensors as numpy arrays; whatever else is given stays as it is.
+
+    A tensor is cut from its gradient and copied to the memory of the processor. bfloat16, which
+    numpy lacks, becomes float32, which holds the same numbers. Lists of tensors are joined.
+
+    Raises
+    ------
+    DataError
+        A tensor without plain numbers in memory: sparse, quantised, or on the meta device.
+    """
+    if isinstance(values, list | tuple):
+        if any(hasattr(v, "detach") or isinstance(v, list | tuple) for v in values):
+            return [plain(v, name) for v in values]
+        return values
+    if not (hasattr(values, "detach") and hasattr(values, "cpu")):
+        return values
+    try:
+        tensor = values.detach().cpu()
+        if str(tensor.dtype) == "torch.bfloat16":
+            tensor = tensor.float()
+        return tensor.resolve_conj().resolve_neg().numpy()
+    except (TypeError, RuntimeError) as error:  # NotImplementedError is a RuntimeError
+        raise DataError(
+            f"{name} cannot be read from this tensor",
+            expected="a dense tensor of numbers in the memory of a device",
+            found=f"{getattr(values, 'layout', '')} {values.dtype} on {values.device}".strip(),
+            hint=str(error).splitlines()[0],
+        ) from None
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return whatever can be an array as one; masked values are NaN.
+
+    Raises
+    ------
+    DataError
+        Rows of unequal lengths, or a tensor that `plain` refuses.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        # masked is missing, whatever number lies below the mask
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        return np.asarray(plain(values, name))
+    except ValueError as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{name} must be a rectangular array", expected="rows of one length", found=str(error)
+        ) from None
+
+
+def in_numbers(values: Any, array: NDArray[Any], name: str) -> NDArray[np.float64]:
+    """Return an array as float64, or raise a `DataError` where it does not hold real numbers."""
+    if array.dtype.kind in "cmM":
+        kind = "complex numbers" if array.dtype.kind == "c" else f"times ({array.dtype})"
+        raise DataError(f"{name} must hold real numbers", expected="real numbers", found=kind)
+    try:
+        if array.dtype == object and hasattr(values, "to_numpy"):
+            # nullable pandas columns turn pd.NA into NaN only when asked
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+        with np.errstate(over="ignore"):  # long doubles
+            return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"{name} must hold numbers", expected="real numbers", found=str(error)
+        ) from None
+
+
 def as_floats(values: ArrayLike, name: str, ndim: tuple[int, ...] = (1,)) -> NDArray[np.floating]:
     """Return `values` as a float array of an allowed number of dimensions.
 
@@ -50,24 +122,9 @@ def as_floats(values: ArrayLike, name: str, ndim: tuple[int, ...] = (1,)) -> NDA
     DataError
         The values are not real numbers, or the number of dimensions is wrong.
     """
-    if isinstance(values, np.ma.MaskedArray):
-        # masked is missing, whatever number lies below the mask
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    try:
-        array = np.asarray(values)
-    except ValueError as error:  # rows of unequal lengths
-        raise DataError(f"{name} must be a rectangular array", found=str(error)) from None
-    if np.iscomplexobj(array):
-        raise DataError(f"{name} must hold real numbers", found="complex numbers")
+    array = as_array(values, name)
     if array.dtype not in (np.float32, np.float64):
-        try:
-            if array.dtype == object and hasattr(values, "to_numpy"):
-                # nullable pandas columns turn pd.NA into NaN only when asked
-                array = values.to_numpy(dtype=np.float64, na_value=np.nan)
-            else:
-                array = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{name} must hold numbers", found=str(error)) from None
+        array = in_numbers(values, array, name)
     if array.ndim not in ndim:
         raise DataError(
             f"{name} has the wrong number of dimensions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from gazeattn.errors import UnknownNameError
 from gazeattn.metrics._arrays import Floats, as_floats, is_constant, row_groups, same_length
-from gazeattn.metrics._kernels import Kernel, resolve_k
-from gazeattn.registry import Entry, metrics
+from gazeattn.metrics._kernels import KERNELS, Kernel, resolve_k
+from gazeattn.metrics._options import wrong
+from gazeattn.registry import Entry, metrics, register_metric
 
 Metric = Callable[..., float]
 
@@ -22,6 +24,8 @@ def metric_names() -> list[str]:
 
 
 def find_metric(metric: str) -> Entry:
+    if not isinstance(metric, str):
+        raise wrong("metric", "the name of an agreement metric", metric)
     entry = metrics.get(metric)
     if entry.info.get("task") != "agreement":
         raise UnknownNameError("agreement metric", metric, metric_names())
@@ -36,6 +40,8 @@ def as_kernel(metric: str | Metric) -> Kernel:
         if isinstance(kernel, Kernel):
             return kernel
         metric = entry.obj
+    elif not callable(metric):
+        raise wrong("metric", "the name of an agreement metric, or a function f(a, b)", metric)
     else:
         for entry in metrics:
             if entry.obj is metric and isinstance(entry.info.get("kernel"), Kernel):
@@ -48,8 +54,23 @@ def as_kernel(metric: str | Metric) -> Kernel:
     return Kernel(loop, min_units=0)
 
 
+def _check_params(kernel: Kernel, params: Mapping[str, Any]) -> None:
+    """Refuse options that a metric does not have, and wrong ones even where nothing is computed."""
+    known = list(inspect.signature(kernel.function).parameters.values())[2:]
+    if kernel.min_units == 0 or any(p.kind is p.VAR_KEYWORD for p in known):
+        return  # a function from outside: it checks its own
+    names = [p.name for p in known]
+    for name in params:
+        if name not in names:
+            raise UnknownNameError("option of the metric", name, names)
+    trial = np.array([[1.0, 2.0]])
+    kernel.function(trial, trial, **params)
+
+
 def compute(kernel: Kernel, a: np.ndarray, b: np.ndarray, params: Mapping[str, Any]) -> Floats:
     same_length(a, b)
+    if params:
+        _check_params(kernel, params)
     out = np.full((len(a), len(b)), np.nan)
     varies = kernel.needs_variation(**params)
     for rows_b, missing_b in row_groups(np.isnan(b)):
@@ -63,6 +84,37 @@ def compute(kernel: Kernel, a: np.ndarray, b: np.ndarray, params: Mapping[str, A
                 values = np.where(is_constant(x)[:, None] | is_constant(y), np.nan, values)
             out[np.ix_(rows_a, rows_b)] = values
     return out
+
+
+def single(name: str, a: ArrayLike, b: ArrayLike, **params: Any) -> float:
+    """Return a metric of `KERNELS` for one pair of profiles."""
+    x, y = as_floats(a, "first profile"), as_floats(b, "second profile")
+    return float(compute(KERNELS[name], x[None, :], y[None, :], params)[0, 0])
+
+
+def register_agreement(
+    name: str,
+    bounds: tuple[float, float],
+    higher: bool,
+    description: str,
+    formula: str,
+    citation: str,
+    symmetric: bool = True,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Metric], Metric]:
+    """Register an agreement metric with its kernel of `KERNELS`."""
+    return register_metric(
+        name,
+        aliases=aliases,
+        task="agreement",
+        bounds=bounds,
+        higher_is_better=higher,
+        symmetric=symmetric,
+        description=description,
+        formula=formula,
+        citation=citation,
+        kernel=KERNELS[name],
+    )
 
 
 def batched(metric: str | Metric, A: ArrayLike, b: ArrayLike, **params: Any) -> Floats:

@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 
 from gazeattn.errors import DataError
 from gazeattn.metrics._arrays import as_floats, row_groups
+from gazeattn.metrics._options import generator as generator_of
+from gazeattn.metrics._options import labels as labels_of
+from gazeattn.metrics._options import share, whole, wrong
 from gazeattn.metrics.products import product
 
 FEW_LEVELS = 5
@@ -81,24 +84,21 @@ def clustered_bootstrap(
     given = as_floats(values, "values", (1, 2)).astype(np.float64)
     x = np.atleast_2d(given)
     m = x.shape[1]
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, not {level}")
-    if n < 1:
-        raise ValueError(f"n must be at least 1, not {n}")
-    if not clusters:
-        raise ValueError("name at least one cluster factor")
+    level, n = share("level", level), whole("n", n)
+    if not isinstance(clusters, Mapping) or not clusters:
+        raise wrong("clusters", "a factor or more, each a name with one label per item", clusters)
     base = np.ones(m) if weights is None else as_floats(weights, "weights").astype(np.float64)
     if base.shape != (m,) or not (np.isfinite(base) & (base >= 0)).all():
         raise DataError("one weight of at least 0 per item is needed", expected=m, found=base.shape)
     labels = {}
     for name, given_labels in clusters.items():
-        column = np.asarray(given_labels).astype(str)
+        column = labels_of(f"clusters[{name!r}]", given_labels)
         if column.shape != (m,):
             raise DataError(
                 f"cluster {name!r} needs one label per item", expected=m, found=column.shape
             )
         labels[name] = column
-    seed = int(np.random.default_rng(rng).integers(2**63))
+    seed = int(generator_of(rng).integers(2**63))
     value, low, high = (np.full(len(x), np.nan) for _ in range(3))
     count = np.zeros(len(x), dtype=int)
     notes: list[str] = []

@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from gazeattn.errors import UnknownNameError
 from gazeattn.metrics._batch import find_metric
 from gazeattn.metrics._kernels import resolve_k
+from gazeattn.metrics._options import choice, items, whole
 
 
 def higher_is_better(metric: str) -> bool:
@@ -22,7 +24,9 @@ def chance(metric: str, n: int, **params: Any) -> float:
     profiles themselves (distances, cosine, nDCG, rank-biased overlap): use the mean of the
     permutation null there.
     """
-    find_metric(metric)
+    entry = find_metric(metric)
+    n = whole("n", n, 0)
+    metric = entry.name
     if metric in ("spearman", "kendall", "pearson", "kappa_topk"):
         return 0.0
     if metric == "topk_overlap":
@@ -79,15 +83,18 @@ def convention(metric: str, **params: Any) -> str:
     Raises
     ------
     UnknownNameError
-        No metric of that name.
-    TypeError
-        A parameter that the metric does not have.
+        No metric of that name, or a parameter that it does not have.
     """
     entry = find_metric(metric)
-    bound = inspect.signature(entry.obj).bind(None, None, **params)
+    signature = inspect.signature(entry.obj)
+    known = list(signature.parameters)[2:]
+    for name in params:
+        if name not in known:
+            raise UnknownNameError(f"parameter of {metric}", name, known)
+    bound = signature.bind(None, None, **params)
     bound.apply_defaults()
     values = dict(bound.arguments)
-    text = _CONVENTIONS.get(metric)
+    text = _CONVENTIONS.get(entry.name)
     if text is None:
         shown = ", ".join(f"{k} {v}" for k, v in list(values.items())[2:])
         return f"{metric}" + (f", {shown}" if shown else "")
@@ -96,6 +103,7 @@ def convention(metric: str, **params: Any) -> str:
 
 def partial_convention(method: str = "spearman", covariates: Iterable[str] = ()) -> str:
     """Return one line that names the convention of a partial correlation."""
-    name = {"spearman": "Spearman rho, average ranks", "pearson": "Pearson r"}[method]
-    held = ", ".join(covariates)
+    names = {"spearman": "Spearman rho, average ranks", "pearson": "Pearson r"}
+    name = names[choice("method", method, tuple(names))]
+    held = ", ".join(map(str, items("covariates", covariates, "a list of names")))
     return f"partial {name}, least squares with intercept, given {held or 'no covariate'}"

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from gazeattn.errors import DataError
-from gazeattn.metrics._arrays import Floats, as_floats, is_constant, paired
-from gazeattn.metrics._permutation import TIE_TOLERANCE
+from gazeattn.metrics._arrays import EVERY, Floats, as_floats, is_constant, paired
+from gazeattn.metrics._options import choice, flag, whole, wrong
+from gazeattn.metrics._permutation import SIDES, TIE_TOLERANCE
 
 NAN = float("nan")
 METHODS = ("bh", "by", "holm", "bonferroni")
@@ -44,9 +45,8 @@ def adjust(p: ArrayLike, method: str = "bh") -> Floats:
     Benjamini and Yekutieli (2001), Annals of Statistics 29, 1165-1188; Holm (1979),
     Scandinavian Journal of Statistics 6, 65-70.
     """
-    if method not in METHODS:
-        raise ValueError(f"method is one of {', '.join(METHODS)}, not {method!r}")
-    values = np.asarray(p, dtype=np.float64)
+    choice("method", method, METHODS)
+    values = as_floats(p, "p values", EVERY).astype(np.float64)
     out = np.full(values.shape, np.nan)
     there = ~np.isnan(values)
     x = values[there]
@@ -105,8 +105,8 @@ def max_t(
     ----------
     Westfall and Young (1993), Resampling-Based Multiple Testing.
     """
-    if alternative not in ("greater", "less", "two-sided"):
-        raise ValueError(f"alternative is greater, less or two-sided, not {alternative!r}")
+    choice("alternative", alternative, SIDES)
+    exact = flag("exact", exact)
     x = as_floats(observed, "observed values").astype(np.float64)
     draws = as_floats(null, "draws", (2,)).astype(np.float64)
     if len(draws) != len(x):
@@ -160,7 +160,11 @@ def summarise(values: ArrayLike, axis: int = -1) -> Summary:
     >>> summarise([0.9, float("nan")])
     Summary(mean=0.9, sd=nan, n=1, n_undefined=1)
     """
-    x = np.moveaxis(np.atleast_1d(np.asarray(values, dtype=np.float64)), axis, -1)
+    x = np.atleast_1d(as_floats(values, "values", EVERY).astype(np.float64))
+    at = whole("axis", axis, -x.ndim)
+    if at >= x.ndim:
+        raise wrong("axis", f"an axis of values of shape {x.shape}", axis)
+    x = np.moveaxis(x, at, -1)
     there = ~np.isnan(x)
     n = there.sum(axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -217,8 +221,7 @@ def correlation_test(a: ArrayLike, b: ArrayLike, metric: str = "pearson") -> tup
         Both NaN where the correlation is undefined; p is NaN with two units.
     """
     tests = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
-    if metric not in tests:
-        raise ValueError(f"metric is one of {', '.join(tests)}, not {metric!r}")
+    choice("metric", metric, tuple(tests))
     x, y, n, _ = paired(a, b)
     if n < 2 or is_constant(x[None])[0] or is_constant(y[None])[0]:
         return NAN, NAN

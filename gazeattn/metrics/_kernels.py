@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau, rankdata
 
+from gazeattn.errors import DataError
 from gazeattn.metrics._arrays import Floats, blocks
+from gazeattn.metrics._options import as_number, choice, flag, positive, whole, wrong
+from gazeattn.metrics._options import share as as_share
 from gazeattn.metrics.inversions import LONG, kendall_b
 from gazeattn.metrics.products import product
 
+TIES = ("index", "random_expectation")
 FLOAT32_EXACT = 1 << 24
 PAIR_BYTES = 1 << 25
 
@@ -87,8 +91,7 @@ def spearman(a: Floats, b: Floats) -> Floats:
 
 
 def kendall(a: Floats, b: Floats, variant: str = "b") -> Floats:
-    if variant not in ("b", "c"):
-        raise ValueError(f"variant is 'b' or 'c', not {variant!r}")
+    choice("variant", variant, ("b", "c"))
     n = a.shape[1]
     if len(a) * len(b) <= 4 and n > 200:  # n log n beats n squared for a single long pair
         return np.array([[kendalltau(x, y, variant=variant).statistic for y in b] for x in a])
@@ -135,17 +138,13 @@ def shares(values: Floats, eps: float) -> Floats:
     return out
 
 
-def _check_eps(eps: float) -> None:
-    if not (np.isfinite(eps) and eps >= 0):
-        raise ValueError(f"eps must be 0 or a small positive number, not {eps}")
-
-
 def _base(base: float | None) -> float:
     if base is None:
         return 1.0
-    if not base > 1:
-        raise ValueError(f"the base of the logarithm must be above 1, not {base}")
-    return float(np.log(base))
+    number = as_number(base)
+    if not (np.isfinite(number) and number > 1):
+        raise wrong("base", "a finite number above 1, or None (natural)", base)
+    return float(np.log(number))
 
 
 def _x_log_x(x: Floats) -> Floats:
@@ -165,7 +164,7 @@ def _js_direct(p: Floats, q: Floats) -> Floats:
 
 
 def js_divergence(a: Floats, b: Floats, base: float | None = None, eps: float = 1e-9) -> Floats:
-    _check_eps(eps)
+    eps, unit = positive("eps", eps, zero=True), _base(base)
     p, q = shares(a, eps), shares(b, eps)
     own_p, own_q = _x_log_x(p).sum(axis=1), _x_log_x(q).sum(axis=1)
     out = np.empty((len(p), len(q)))
@@ -180,7 +179,7 @@ def js_divergence(a: Floats, b: Floats, base: float | None = None, eps: float = 
     for at in range(0, len(x), 4096):
         s = slice(at, at + 4096)
         out[x[s], y[s]] = _js_direct(p[x[s]], q[y[s]])
-    return out / _base(base)
+    return out / unit
 
 
 def js_distance(a: Floats, b: Floats, base: float | None = None, eps: float = 1e-9) -> Floats:
@@ -188,7 +187,7 @@ def js_distance(a: Floats, b: Floats, base: float | None = None, eps: float = 1e
 
 
 def kl_divergence(a: Floats, b: Floats, base: float | None = None, eps: float = 1e-9) -> Floats:
-    _check_eps(eps)
+    eps, unit = positive("eps", eps, zero=True), _base(base)
     p, q = shares(a, eps), shares(b, eps)
     out = np.empty((len(p), len(q)))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -200,7 +199,7 @@ def kl_divergence(a: Floats, b: Floats, base: float | None = None, eps: float = 
             out[i, j] = terms.sum(axis=2)
     out[np.isnan(p[:, 0])] = np.nan
     out[:, np.isnan(q[:, 0])] = np.nan
-    return np.maximum(out, 0.0) / _base(base)
+    return np.maximum(out, 0.0) / unit
 
 
 def total_variation(a: Floats, b: Floats) -> Floats:
@@ -217,15 +216,11 @@ def total_variation(a: Floats, b: Floats) -> Floats:
 def resolve_k(n: int, k: int | None, share: float | None) -> int:
     """Return the number of top units: `k`, or the rounded `share` of `n` and at least 1."""
     if k is not None and share is not None:
-        raise ValueError("give k or share, not both")
+        raise DataError("give k or share, not both", found=f"k={k!r}, share={share!r}")
     if k is not None:
-        if isinstance(k, bool) or int(k) != k or k < 1:
-            raise ValueError(f"k must be a whole number of at least 1, not {k!r}; see share")
-        return int(k)
-    share = 0.2 if share is None else float(share)
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be above 0 and at most 1, not {share}")
-    return max(1, int(np.floor(share * n + 0.5)))
+        return whole("k", k)
+    part = 0.2 if share is None else as_share("share", share, one=True)
+    return max(1, int(np.floor(part * n + 0.5)))
 
 
 def positions(values: Floats) -> np.ndarray:
@@ -238,10 +233,8 @@ def positions(values: Floats) -> np.ndarray:
 
 def membership(values: Floats, k: int, ties: str = "index") -> Floats:
     """Return for each unit whether (or how probably) it is among the `k` highest."""
-    if ties == "index":
+    if choice("ties", ties, TIES) == "index":
         return (positions(values) < k).astype(np.float64)
-    if ties != "random_expectation":
-        raise ValueError(f"ties is 'index' or 'random_expectation', not {ties!r}")
     n = values.shape[1]
     last = np.partition(values, n - k, axis=1)[:, n - k, None]
     above, tied = values > last, values == last
@@ -250,6 +243,7 @@ def membership(values: Floats, k: int, ties: str = "index") -> Floats:
 
 
 def _in_common(a: Floats, b: Floats, k: int, ties: str) -> Floats:
+    choice("ties", ties, TIES)
     if k > a.shape[1]:
         return np.full((len(a), len(b)), np.nan)
     return membership(a, k, ties) @ membership(b, k, ties).T
@@ -284,10 +278,9 @@ def kappa_topk(
 def rank_biased_overlap(
     a: Floats, b: Floats, p: float = 0.9, depth: int | None = None, extrapolate: bool = True
 ) -> Floats:
-    if not 0 < p < 1:
-        raise ValueError(f"p must lie between 0 and 1, not {p}")
+    p, extrapolate = as_share("p", p), flag("extrapolate", extrapolate)
     n = a.shape[1]
-    depth = n if depth is None else resolve_k(n, depth, None)
+    depth = n if depth is None else whole("depth", depth)
     out = np.full((len(a), len(b)), np.nan)
     if depth > n:
         return out

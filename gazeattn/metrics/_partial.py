@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from gazeattn.errors import DataError
 from gazeattn.metrics import _kernels
 from gazeattn.metrics._arrays import Floats, as_floats, is_constant, row_groups, same_length
+from gazeattn.metrics._options import choice
 
+METHODS = ("spearman", "pearson")
 Covariates = ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike]
 
 
@@ -62,8 +64,7 @@ def partial_parts(
     x: NDArray[np.floating], y: NDArray[np.floating], z: Floats, method: str
 ) -> tuple[Floats, Floats, Floats] | None:
     """Return residuals of both sides and the basis, or None with too few degrees of freedom."""
-    if method not in ("spearman", "pearson"):
-        raise ValueError(f"method is 'spearman' or 'pearson', not {method!r}")
+    choice("method", method, METHODS)
     if x.shape[1] < 3:
         return None
     rank = method == "spearman"
@@ -109,6 +110,7 @@ def partial_batched(
     A: ArrayLike, b: ArrayLike, covariates: Covariates, *, method: str = "spearman"
 ) -> Floats:
     """Return `partial` for each row of `A`, shape (n_profiles, n_units)."""
+    choice("method", method, METHODS)
     x, y = as_floats(A, "profiles", (2,)), as_floats(b, "reference")
     same_length(x, y)
     z = design(covariates, x.shape[1])

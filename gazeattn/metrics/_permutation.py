@@ -16,9 +16,13 @@ from gazeattn.metrics import _kernels
 from gazeattn.metrics._arrays import Floats, as_floats, row_groups, same_length
 from gazeattn.metrics._batch import batched
 from gazeattn.metrics._conventions import higher_is_better
-from gazeattn.metrics._partial import Covariates, design, partial_parts
+from gazeattn.metrics._options import array, choice, items, whole, wrong
+from gazeattn.metrics._options import generator as generator_of
+from gazeattn.metrics._options import labels as labels_of
+from gazeattn.metrics._partial import METHODS, Covariates, design, partial_parts
 
-ALTERNATIVES = ("two-sided", "greater", "less", "better")
+SIDES = ("two-sided", "greater", "less")
+ALTERNATIVES = (*SIDES, "better")
 TIE_TOLERANCE = 1e-12
 """Draws this near to the observed value count as equal to it: the order of sums differs."""
 
@@ -57,11 +61,10 @@ class PermutationResult:
 
 
 def _direction(alternative: str, metric: str | Callable[..., Any]) -> str:
-    if alternative not in ALTERNATIVES:
-        raise ValueError(f"alternative is one of {', '.join(ALTERNATIVES)}, not {alternative!r}")
+    choice("alternative", alternative, ALTERNATIVES)
     if alternative == "better":
         if not isinstance(metric, str):
-            raise ValueError("alternative='better' needs a registered metric")
+            raise DataError("alternative='better' needs a registered metric", found=repr(metric))
         return "greater" if higher_is_better(metric) else "less"
     return alternative
 
@@ -87,9 +90,16 @@ def tail_probability(
     ndarray, shape (m,)
         NaN where `observed` is NaN or no draw is defined.
     """
-    x, draws = np.asarray(observed, dtype=np.float64), np.asarray(null, dtype=np.float64)
+    choice("alternative", alternative, SIDES)
+    x = as_floats(observed, "observed values").astype(np.float64)
+    draws = as_floats(null, "draws", (2,)).astype(np.float64)
+    if len(draws) != len(x):
+        raise DataError("one row of draws per test is needed", expected=len(x), found=len(draws))
+    known = array("exact", exact, "True or False, or one of them per test")
+    if known.dtype != bool or known.shape not in ((), x.shape):
+        raise wrong("exact", "True or False, or one of them per test", exact)
     n = (~np.isnan(draws)).sum(axis=1)
-    extra = np.where(np.broadcast_to(np.asarray(exact, dtype=bool), x.shape), 0, 1)
+    extra = np.where(np.broadcast_to(known, x.shape), 0, 1)
     slack = TIE_TOLERANCE * (1 + np.abs(x))
     with np.errstate(invalid="ignore", divide="ignore"):
         above = (extra + (draws >= (x - slack)[:, None]).sum(axis=1)) / (extra + n)
@@ -183,18 +193,17 @@ def permutation_pvalues(
     x = np.atleast_2d(x)
     same_length(x, y)
     n_units = len(y)
-    if n_permutations < 1:
-        raise ValueError(f"n_permutations must be at least 1, not {n_permutations}")
+    n_permutations = whole("n_permutations", n_permutations)
     labels = np.zeros(n_units, dtype=np.intp)
     if strata is not None:
-        labels = np.unique(np.asarray(strata).astype(str), return_inverse=True)[1].ravel()
+        labels = np.unique(labels_of("strata", strata), return_inverse=True)[1].ravel()
         if len(labels) != n_units:
             raise DataError("one stratum per unit is needed", expected=n_units, found=len(labels))
     z = None if covariates is None else design(covariates, n_units)
-    if z is not None and metric not in ("spearman", "pearson"):
-        raise ValueError("covariates go with the metrics 'spearman' and 'pearson' only")
+    if z is not None:
+        choice("metric with covariates", metric, METHODS)
     # one key per unit of the whole text, so that profiles with gaps see the same shuffles
-    keys = np.random.default_rng(rng).random((n_permutations, n_units))
+    keys = generator_of(rng).random((n_permutations, n_units))
 
     observed = np.full(len(x), np.nan)
     null = np.full((len(x), n_permutations), np.nan)
@@ -288,8 +297,11 @@ def mean_null(
     -------
     AveragedTest
     """
-    if not results:
-        raise DataError("no trials to average")
+    results = items("results", results, "results of permutation_pvalues")
+    if not results or not all(isinstance(r, PermutationResult) for r in results):
+        raise DataError(
+            "no trials to average", expected="results of permutation_pvalues", found=repr(results)
+        )
     if len({(r.observed.shape, r.alternative) for r in results}) > 1:
         raise DataError("trials must have the same profiles and the same alternative")
     w = np.ones(len(results)) if weights is None else as_floats(weights, "weights").astype(float)
@@ -298,8 +310,9 @@ def mean_null(
     sampled = {r.null.shape[1] for r in results if (~r.exact & (r.n_draws > 0)).any()}
     if len(sampled) > 1:
         raise DataError("trials must have the same number of draws", found=sorted(sampled))
+    n_draws = whole("n_draws", n_draws)
     width = sampled.pop() if sampled else n_draws
-    generator = np.random.default_rng(rng)
+    generator = generator_of(rng)
     m = len(results[0].observed)
     sum_x, sum_w, n_trials = np.zeros(m), np.zeros(m), np.zeros(m, dtype=int)
     sum_null = np.zeros((m, width))
@@ -368,6 +381,8 @@ def sign_flip_test(
     Fisher (1935), The Design of Experiments, section 21.
     """
     side = _direction(alternative, sign_flip_test)
+    n_permutations = whole("n_permutations", n_permutations)
+    source = generator_of(rng)
     d = as_floats(differences, "differences").astype(np.float64)
     d = d[~np.isnan(d)]
     n = len(d)
@@ -377,7 +392,7 @@ def sign_flip_test(
     if exact:
         signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
     else:
-        signs = np.random.default_rng(rng).choice([-1, 1], size=(n_permutations, n))
+        signs = source.choice([-1, 1], size=(n_permutations, n))
     # differences at unit size: the tolerance for ties must not depend on their unit
     size = np.abs(d).max() or 1.0
     null = (signs @ (d / size) / n)[None, :]
@@ -412,6 +427,8 @@ def two_sample_test(
     Pitman (1937), Supplement to the Journal of the Royal Statistical Society 4, 119-130.
     """
     side = _direction(alternative, two_sample_test)
+    n_permutations = whole("n_permutations", n_permutations)
+    source = generator_of(rng)
     x, y = (as_floats(v, "group").astype(np.float64) for v in (a, b))
     x, y = x[~np.isnan(x)], y[~np.isnan(y)]
     n, m = len(x), len(y)
@@ -425,7 +442,7 @@ def two_sample_test(
     if exact:
         first = np.array(list(itertools.combinations(range(n + m), n)))
     else:
-        first = np.random.default_rng(rng).random((n_permutations, n + m)).argsort(axis=1)[:, :n]
+        first = source.random((n_permutations, n + m)).argsort(axis=1)[:, :n]
     sums = pooled[first].sum(axis=1)
     null = (sums / n - (pooled.sum() - sums) / m)[None, :]
     value = float(x.mean() - y.mean())

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from gazeattn.errors import DataError
 from gazeattn.metrics._arrays import as_floats
+from gazeattn.metrics._options import array, choice, items
 
 NAN = float("nan")
 ICC_KINDS = ("1,1", "2,1", "3,1", "1,k", "2,k", "3,k")
@@ -32,8 +33,7 @@ def icc(matrix: ArrayLike, kind: str = "2,1") -> float:
     ----------
     Shrout and Fleiss (1979), Psychological Bulletin 86, 420-428.
     """
-    if kind not in ICC_KINDS:
-        raise ValueError(f"kind is one of {', '.join(map(repr, ICC_KINDS))}, not {kind!r}")
+    choice("kind", kind, ICC_KINDS)
     x = as_floats(matrix, "ratings", (2,)).astype(np.float64)
     x = x[:, ~np.isnan(x).any(axis=0)]
     k, n = x.shape
@@ -62,7 +62,7 @@ def icc(matrix: ArrayLike, kind: str = "2,1") -> float:
 
 def _categories(*ratings: ArrayLike) -> tuple[np.ndarray, int]:
     """Number the categories in sorted order; one row per rater, items with NaN left out."""
-    table = np.array([np.asarray(r) for r in ratings])
+    table = array("ratings", ratings, "one label per item of every rater")
     if table.ndim != 2:
         raise DataError("ratings must have one label per item", found=f"shape {table.shape}")
     if table.dtype.kind == "f":
@@ -92,9 +92,8 @@ def cohen_kappa(a: ArrayLike, b: ArrayLike, weights: str | None = None) -> float
     Cohen (1960), Educational and Psychological Measurement 20, 37-46; Cohen (1968),
     Psychological Bulletin 70, 213-220.
     """
-    if weights not in (None, "linear", "quadratic"):
-        raise ValueError(f"weights is None, 'linear' or 'quadratic', not {weights!r}")
-    x, y = np.asarray(a), np.asarray(b)
+    choice("weights", weights, (None, "linear", "quadratic"))
+    x, y = (array("the labels of a rater", v, "one label per item") for v in (a, b))
     if x.shape != y.shape:
         raise DataError("both raters need one label per item", expected=y.shape, found=x.shape)
     codes, m = _categories(x, y)
@@ -127,7 +126,7 @@ def fleiss_kappa(ratings: ArrayLike) -> float:
     ----------
     Fleiss (1971), Psychological Bulletin 76, 378-382.
     """
-    codes, m = _categories(*np.asarray(ratings))
+    codes, m = _categories(*items("ratings", ratings, "the labels of each rater"))
     raters, n = codes.shape
     if raters < 2 or n == 0 or m < 2:
         return NAN

@@ -12,8 +12,11 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from gazeattn.errors import DataError
-from gazeattn.metrics._arrays import Floats, as_floats, paired
+from gazeattn.metrics._arrays import EVERY, Floats, as_floats, paired
 from gazeattn.metrics._batch import batched
+from gazeattn.metrics._options import choice, positive, share, whole
+from gazeattn.metrics._options import generator as generator_of
+from gazeattn.metrics._options import labels as labels_of
 
 NAN = float("nan")
 
@@ -56,7 +59,7 @@ def _matrix(values: ArrayLike, name: str = "readers") -> Floats:
 def _people(readers: Sequence[Any] | np.ndarray | None, n: int) -> np.ndarray:
     if readers is None:
         return np.arange(n)
-    labels = np.unique(np.asarray(readers).astype(str), return_inverse=True)[1].ravel()
+    labels = np.unique(labels_of("readers", readers), return_inverse=True)[1].ravel()
     if len(labels) != n:
         raise DataError("one reader id per row is needed", expected=n, found=len(labels))
     return np.asarray(labels)
@@ -189,7 +192,7 @@ def spearman_brown(r: ArrayLike, factor: float = 2.0) -> Any:
     ----------
     Spearman (1910), British Journal of Psychology 3, 271-295; Brown (1910), same, 296-322.
     """
-    x = np.asarray(r, dtype=np.float64)
+    x, factor = as_floats(r, "r", EVERY).astype(np.float64), positive("factor", factor)
     below = 1 + (factor - 1) * x
     with np.errstate(invalid="ignore", divide="ignore"):
         out = np.where(below > 0, factor * x / below, np.nan)
@@ -250,8 +253,8 @@ def split_half(
     -------
     SplitHalf
     """
-    if halves not in ("odd_even", "random"):
-        raise ValueError(f"halves is 'odd_even' or 'random', not {halves!r}")
+    choice("halves", halves, ("odd_even", "random"))
+    n_splits, generator = whole("n_splits", n_splits), generator_of(rng)
     x = _matrix(matrix)
     people = _people(readers, len(x))
     scored = ~np.isnan(x).all(axis=1)
@@ -264,7 +267,6 @@ def split_half(
     if halves == "odd_even":
         firsts = [order[::2]]
     else:
-        generator = np.random.default_rng(rng)
         firsts = [generator.permutation(order)[: n // 2] for _ in range(n_splits)]
     left = np.stack([_nan_mean(x[np.isin(people, f)], axis=0) for f in firsts])
     right = np.stack([_nan_mean(x[~np.isin(people, f)], axis=0) for f in firsts])
@@ -307,15 +309,19 @@ def relative(
     >>> round(relative(0.4, 0.64, "correlation", kind="reliability"), 10)
     0.5
     """
-    if scale not in ("correlation", "variance"):
-        raise ValueError(f"scale is 'correlation' or 'variance', not {scale!r}")
-    if kind not in ("correlation", "reliability"):
-        raise ValueError(f"kind is 'correlation' or 'reliability', not {kind!r}")
+    choice("scale", scale, ("correlation", "variance"))
+    choice("kind", kind, ("correlation", "reliability"))
     if isinstance(ceiling, NoiseCeiling):
         ceiling, kind = ceiling.lower, "correlation"
     elif isinstance(ceiling, SplitHalf):
         ceiling, kind = ceiling.reliability, "reliability"
-    x, c = np.asarray(value, dtype=np.float64), np.asarray(ceiling, dtype=np.float64)
+    x, c = as_floats(value, "value", EVERY), as_floats(ceiling, "ceiling", EVERY)
+    try:
+        np.broadcast_shapes(x.shape, c.shape)
+    except ValueError:
+        raise DataError(
+            "one ceiling, or one per value, is needed", expected=x.shape, found=c.shape
+        ) from None
     with np.errstate(invalid="ignore", divide="ignore"):
         c = np.where(c > 0, c, np.nan)
         out = x / (np.sqrt(c) if kind == "reliability" else c)
@@ -337,6 +343,7 @@ def pearson_ci(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> tuple[float, 
     ----------
     Fisher (1921), Metron 1, 3-32.
     """
+    level = share("level", level)
     x, y, n, _ = paired(a, b)
     r = float(batched("pearson", x[None, :], y)[0])
     if math.isnan(r) or n < 4:

@@ -2,44 +2,77 @@
 
 Every metric takes ours (the model's) first and the human reference second, both one-dimensional
 and of equal length. Units that either side does not score (NaN) are left out of both. What is
-undefined is NaN, in both argument orders; `undefined_reason` says why.
+undefined is NaN, in both argument orders; `undefined_reason` says why. Metrics of marked units
+(`coverage` and others) and of word-by-word matrices are defined beside this module and found here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gazeattn.metrics._arrays import Paired, as_floats, paired
+from gazeattn.metrics._arrays import Paired, paired
 from gazeattn.metrics._batch import (
-    Metric,
     batched,
-    compute,
     metric_names,
     n_paired,
+    register_agreement,
+    single,
     undefined_reason,
 )
 from gazeattn.metrics._conventions import chance, convention, higher_is_better, partial_convention
-from gazeattn.metrics._kernels import KERNELS
 from gazeattn.metrics._partial import partial, partial_batched, partial_undefined_reason
-from gazeattn.metrics._topk import topk_chance, topk_indices
-from gazeattn.registry import register_metric
+from gazeattn.metrics._topk import (
+    cohen_kappa_topk,
+    kappa_topk,
+    ndcg,
+    rank_biased_overlap,
+    topk_chance,
+    topk_indices,
+    topk_jaccard,
+    topk_overlap,
+)
+from gazeattn.metrics.coverage import (
+    coverage,
+    coverage_chance,
+    marked_auroc,
+    marked_reason,
+    marked_share,
+)
+from gazeattn.metrics.matrices import (
+    MatrixAgreement,
+    TrivialFit,
+    matrix_agreement,
+    matrix_correlation,
+    matrix_r2,
+    transition_matrix,
+    trivial_pattern,
+    trivial_reliance,
+)
 
 __all__ = [
+    "MatrixAgreement",
     "Paired",
+    "TrivialFit",
     "batched",
     "chance",
+    "cohen_kappa_topk",
     "convention",
     "cosine",
+    "coverage",
+    "coverage_chance",
     "higher_is_better",
     "js_distance",
     "js_divergence",
     "kappa_topk",
     "kendall",
     "kl_divergence",
+    "marked_auroc",
+    "marked_reason",
+    "marked_share",
+    "matrix_agreement",
+    "matrix_correlation",
+    "matrix_r2",
     "metric_names",
     "n_paired",
     "ndcg",
@@ -56,43 +89,22 @@ __all__ = [
     "topk_jaccard",
     "topk_overlap",
     "total_variation",
+    "transition_matrix",
+    "trivial_pattern",
+    "trivial_reliance",
     "undefined_reason",
 ]
-
-
-def _single(name: str, a: ArrayLike, b: ArrayLike, **params: Any) -> float:
-    x, y = as_floats(a, "first profile"), as_floats(b, "second profile")
-    return float(compute(KERNELS[name], x[None, :], y[None, :], params)[0, 0])
-
-
-def _register(
-    name: str,
-    bounds: tuple[float, float],
-    higher: bool,
-    description: str,
-    citation: str,
-    symmetric: bool = True,
-) -> Callable[[Metric], Metric]:
-    return register_metric(
-        name,
-        task="agreement",
-        bounds=bounds,
-        higher_is_better=higher,
-        symmetric=symmetric,
-        description=description,
-        citation=citation,
-        kernel=KERNELS[name],
-    )
 
 
 # -- correlations ---------------------------------------------------------------------------------
 
 
-@_register(
+@register_agreement(
     "spearman",
     bounds=(-1.0, 1.0),
     higher=True,
     description="Rank correlation: Pearson's r of average ranks",
+    formula="r of average ranks: cov(R(a), R(b)) / (sd(R(a)) sd(R(b)))",
     citation="Spearman (1904), American Journal of Psychology 15",
 )
 def spearman(a: ArrayLike, b: ArrayLike) -> float:
@@ -111,14 +123,16 @@ def spearman(a: ArrayLike, b: ArrayLike) -> float:
     ----------
     Spearman (1904), American Journal of Psychology 15, 72-101.
     """
-    return _single("spearman", a, b)
+    return single("spearman", a, b)
 
 
-@_register(
+@register_agreement(
     "kendall",
     bounds=(-1.0, 1.0),
     higher=True,
     description="Rank correlation: concordant minus discordant pairs, corrected for ties",
+    formula="b: (C - D) / sqrt((n0 - ties a)(n0 - ties b)), n0 = n (n - 1) / 2; c: 2 m (C - D) / "
+    "(n^2 (m - 1)), m = fewer levels",
     citation="Kendall (1945), Biometrika 33; Stuart (1953), Biometrika 40",
 )
 def kendall(a: ArrayLike, b: ArrayLike, *, variant: str = "b") -> float:
@@ -139,14 +153,15 @@ def kendall(a: ArrayLike, b: ArrayLike, *, variant: str = "b") -> float:
     ----------
     Kendall (1945), Biometrika 33, 239-251; Stuart (1953), Biometrika 40, 105-110.
     """
-    return _single("kendall", a, b, variant=variant)
+    return single("kendall", a, b, variant=variant)
 
 
-@_register(
+@register_agreement(
     "pearson",
     bounds=(-1.0, 1.0),
     higher=True,
     description="Linear correlation",
+    formula="sum (a - mean a)(b - mean b) / (n sd(a) sd(b))",
     citation="Pearson (1895), Proceedings of the Royal Society 58",
 )
 def pearson(a: ArrayLike, b: ArrayLike) -> float:
@@ -166,14 +181,15 @@ def pearson(a: ArrayLike, b: ArrayLike) -> float:
     ----------
     Pearson (1895), Proceedings of the Royal Society of London 58, 240-242.
     """
-    return _single("pearson", a, b)
+    return single("pearson", a, b)
 
 
-@_register(
+@register_agreement(
     "cosine",
     bounds=(-1.0, 1.0),
     higher=True,
     description="Cosine of the angle between the profiles, not centred",
+    formula="a . b / (|a| |b|)",
     citation="Salton and McGill (1983), Introduction to Modern Information Retrieval",
 )
 def cosine(a: ArrayLike, b: ArrayLike) -> float:
@@ -194,17 +210,18 @@ def cosine(a: ArrayLike, b: ArrayLike) -> float:
     ----------
     Salton and McGill (1983), Introduction to Modern Information Retrieval.
     """
-    return _single("cosine", a, b)
+    return single("cosine", a, b)
 
 
 # -- distributions --------------------------------------------------------------------------------
 
 
-@_register(
+@register_agreement(
     "js_divergence",
     bounds=(0.0, float(np.log(2))),
     higher=False,
     description="Jensen-Shannon divergence of the profiles as distributions over units",
+    formula="(KL(p || m) + KL(q || m)) / 2, m = (p + q) / 2, p, q = (a, b + eps) / sum",
     citation="Lin (1991), IEEE Transactions on Information Theory 37",
 )
 def js_divergence(
@@ -232,14 +249,15 @@ def js_divergence(
     ----------
     Lin (1991), IEEE Transactions on Information Theory 37, 145-151.
     """
-    return _single("js_divergence", a, b, base=base, eps=eps)
+    return single("js_divergence", a, b, base=base, eps=eps)
 
 
-@_register(
+@register_agreement(
     "js_distance",
     bounds=(0.0, float(np.sqrt(np.log(2)))),
     higher=False,
     description="Square root of the Jensen-Shannon divergence, a metric distance",
+    formula="sqrt(js_divergence(a, b))",
     citation="Endres and Schindelin (2003), IEEE Transactions on Information Theory 49",
 )
 def js_distance(
@@ -253,14 +271,15 @@ def js_distance(
     ----------
     Endres and Schindelin (2003), IEEE Transactions on Information Theory 49, 1858-1860.
     """
-    return _single("js_distance", a, b, base=base, eps=eps)
+    return single("js_distance", a, b, base=base, eps=eps)
 
 
-@_register(
+@register_agreement(
     "kl_divergence",
     bounds=(0.0, float("inf")),
     higher=False,
     description="Kullback-Leibler divergence of the first profile from the second",
+    formula="sum p ln(p / q), p, q = (a, b + eps) / sum",
     citation="Kullback and Leibler (1951), Annals of Mathematical Statistics 22",
     symmetric=False,
 )
@@ -285,14 +304,15 @@ def kl_divergence(
     ----------
     Kullback and Leibler (1951), Annals of Mathematical Statistics 22, 79-86.
     """
-    return _single("kl_divergence", a, b, base=base, eps=eps)
+    return single("kl_divergence", a, b, base=base, eps=eps)
 
 
-@_register(
+@register_agreement(
     "total_variation",
     bounds=(0.0, 1.0),
     higher=False,
     description="Share of the mass that has to move to turn one profile into the other",
+    formula="sum |p - q| / 2, p, q = a, b / sum",
     citation="Levin, Peres and Wilmer (2009), Markov Chains and Mixing Times",
 )
 def total_variation(a: ArrayLike, b: ArrayLike) -> float:
@@ -312,183 +332,4 @@ def total_variation(a: ArrayLike, b: ArrayLike) -> float:
     ----------
     Levin, Peres and Wilmer (2009), Markov Chains and Mixing Times, chapter 4.
     """
-    return _single("total_variation", a, b)
-
-
-# -- the highest units ----------------------------------------------------------------------------
-
-
-@_register(
-    "topk_overlap",
-    bounds=(0.0, 1.0),
-    higher=True,
-    description="Share of the k highest units that both profiles name",
-    citation="Fagin, Kumar and Sivakumar (2003), SIAM Journal on Discrete Mathematics 17",
-)
-def topk_overlap(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    k: int | None = None,
-    share: float | None = None,
-    ties: str = "index",
-) -> float:
-    """Return the number of units among the `k` highest of both profiles, divided by `k`.
-
-    Parameters
-    ----------
-    a, b : array-like, shape (n_units,)
-    k : int, optional
-        Number of units.
-    share : float, optional
-        Their share of the scored units instead (rounded, at least one unit). The default is 0.2.
-    ties : {"index", "random_expectation"}
-        Equal values: the earlier unit goes first, or the expected overlap if each profile broke
-        its ties at random. With the latter a profile with ties at the border does not reach 1
-        with itself.
-
-    Returns
-    -------
-    float
-        In [0, 1], with `topk_chance` by chance; 1 by definition if `k` is the number of scored
-        units. NaN if `k` is larger, with fewer than two scored units and, unless ties are
-        broken at random, where a side is constant, since its order would be invented.
-
-    References
-    ----------
-    Fagin, Kumar and Sivakumar (2003), SIAM Journal on Discrete Mathematics 17, 134-160.
-    """
-    return _single("topk_overlap", a, b, k=k, share=share, ties=ties)
-
-
-@_register(
-    "topk_jaccard",
-    bounds=(0.0, 1.0),
-    higher=True,
-    description="Units among the k highest of both profiles by those among the k of either",
-    citation="Jaccard (1912), New Phytologist 11",
-)
-def topk_jaccard(
-    a: ArrayLike, b: ArrayLike, *, k: int | None = None, share: float | None = None
-) -> float:
-    """Return the Jaccard index of the sets of the `k` highest units, ties by lower index.
-
-    Parameters and undefined cases are those of `topk_overlap`.
-
-    References
-    ----------
-    Jaccard (1912), New Phytologist 11, 37-50.
-    """
-    return _single("topk_jaccard", a, b, k=k, share=share)
-
-
-@_register(
-    "kappa_topk",
-    bounds=(-1.0, 1.0),
-    higher=True,
-    description="Cohen's kappa of 'is among the k highest units'",
-    citation="Cohen (1960), Educational and Psychological Measurement 20",
-)
-def kappa_topk(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    k: int | None = None,
-    share: float | None = None,
-    ties: str = "index",
-) -> float:
-    """Return Cohen's kappa of the two yes/no vectors "is among the `k` highest units".
-
-    Both vectors hold `k` ones, so that kappa is the top-k overlap moved to 0 at chance.
-
-    Parameters
-    ----------
-    a, b, k, share, ties
-        As in `topk_overlap`.
-
-    Returns
-    -------
-    float
-        In [-1, 1]; NaN as in `topk_overlap`, and also if `k` is the number of scored units.
-
-    References
-    ----------
-    Cohen (1960), Educational and Psychological Measurement 20, 37-46.
-    """
-    return _single("kappa_topk", a, b, k=k, share=share, ties=ties)
-
-
-@_register(
-    "rank_biased_overlap",
-    bounds=(0.0, 1.0),
-    higher=True,
-    description="Top-weighted overlap of the two rankings",
-    citation="Webber, Moffat and Zobel (2010), ACM Transactions on Information Systems 28(4)",
-)
-def rank_biased_overlap(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    p: float = 0.9,
-    depth: int | None = None,
-    extrapolate: bool = True,
-) -> float:
-    """Return the rank-biased overlap of the rankings by descending value, ties by lower index.
-
-    Parameters
-    ----------
-    a, b : array-like, shape (n_units,)
-    p : float
-        Persistence, above 0 and below 1: how far down the ranking a look goes.
-    depth : int, optional
-        Last place that is looked at; all if not given.
-    extrapolate : bool
-        Add what the agreement at the last depth promises below it (RBO_ext). Without it, equal
-        rankings reach ``1 - p ** depth`` only.
-
-    Returns
-    -------
-    float
-        In [0, 1]; NaN with fewer than two scored units, where a side is constant, or if `depth`
-        is larger than the number of scored units.
-
-    References
-    ----------
-    Webber, Moffat and Zobel (2010), ACM Transactions on Information Systems 28(4), 20.
-    """
-    return _single("rank_biased_overlap", a, b, p=p, depth=depth, extrapolate=extrapolate)
-
-
-@_register(
-    "ndcg",
-    bounds=(0.0, 1.0),
-    higher=True,
-    description="Human weight collected from the top of the model's ranking, discounted",
-    citation="Jarvelin and Kekalainen (2002), ACM Transactions on Information Systems 20",
-    symmetric=False,
-)
-def ndcg(a: ArrayLike, b: ArrayLike, *, k: int | None = None) -> float:
-    """Return the normalised discounted cumulative gain: `a` ranks the units, `b` is the gain.
-
-    Gains are the values of `b` as they are, the discount is ``1 / log2(place + 1)``. Tied units
-    of `a` share the mean discount of their places.
-
-    Parameters
-    ----------
-    a, b : array-like, shape (n_units,)
-        Scores, and gains of at least 0.
-    k : int, optional
-        Last place that counts; all if not given.
-
-    Returns
-    -------
-    float
-        In [0, 1]; NaN with fewer than two scored units, where a side is constant, with negative
-        gains, or if `k` is larger than the number of scored units.
-
-    References
-    ----------
-    Jarvelin and Kekalainen (2002), ACM Transactions on Information Systems 20, 422-446;
-    McSherry and Najork (2008), ECIR, for ties.
-    """
-    return _single("ndcg", a, b, k=k)
+    return single("total_variation", a, b)

@@ -10,7 +10,8 @@ from scipy.stats import rankdata
 
 from gazeattn.metrics._arrays import Floats, as_floats, paired
 from gazeattn.metrics._batch import compute
-from gazeattn.metrics._kernels import Kernel, membership, resolve_k
+from gazeattn.metrics._kernels import TIES, Kernel, membership, resolve_k
+from gazeattn.metrics._options import choice, finite
 from gazeattn.registry import register_metric
 
 __all__ = ["coverage", "coverage_chance", "marked_auroc", "marked_reason", "marked_share"]
@@ -25,6 +26,7 @@ def marked_reason(a: ArrayLike, b: ArrayLike, *, threshold: float = 0.0, **param
     threshold : float
         As in `coverage`; its `k` and `share` are understood too.
     """
+    threshold = finite("threshold", threshold)
     pair = paired(a, b)
     n, n_marked = pair.n, int((pair.b > threshold).sum())
     if n == 0:
@@ -49,7 +51,8 @@ def _coverage(
     threshold: float = 0.0,
     ties: str = "random_expectation",
 ) -> Floats:
-    marks = (b > threshold).astype(np.float64)
+    marks = (b > finite("threshold", threshold)).astype(np.float64)
+    choice("ties", ties, TIES)
     n, found = a.shape[1], marks.sum(axis=1)
     out = np.full((len(a), len(b)), np.nan)
     if k is None and share is None:
@@ -64,7 +67,7 @@ def _coverage(
 
 
 def _auroc(a: Floats, b: Floats, threshold: float = 0.0) -> Floats:
-    marks = (b > threshold).astype(np.float64)
+    marks = (b > finite("threshold", threshold)).astype(np.float64)
     found = marks.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         above = rankdata(a, axis=1) @ marks.T - found * (found + 1) / 2
@@ -72,7 +75,7 @@ def _auroc(a: Floats, b: Floats, threshold: float = 0.0) -> Floats:
 
 
 def _share(a: Floats, b: Floats, threshold: float = 0.0) -> Floats:
-    marks = (b > threshold).astype(np.float64)
+    marks = (b > finite("threshold", threshold)).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         # divided first, so that the sum of large weights does not overflow
         shares = a / np.abs(a).max(axis=1, keepdims=True)
@@ -221,7 +224,7 @@ def marked_auroc(a: ArrayLike, b: ArrayLike, *, threshold: float = 0.0) -> float
     higher_is_better=True,
     symmetric=False,
     description="Share of the model's weight that lies on the units marked by people",
-    citation="",
+    citation="Arras, Osman & Samek 2022, Information Fusion 81 (relevance mass accuracy)",
     formula="sum of a over marked units / sum of a",
     convention="weights as they are, no smoothing",
     kernel=_SHARE,
@@ -243,5 +246,9 @@ def marked_share(a: ArrayLike, b: ArrayLike, *, threshold: float = 0.0) -> float
     float
         In [0, 1]; an even profile gets the share of marked units. NaN without a marked unit,
         with negative weights or without any weight.
+
+    References
+    ----------
+    Arras, Osman and Samek (2022), Information Fusion 81 ("relevance mass accuracy").
     """
     return _single(_SHARE, a, b, threshold=threshold)

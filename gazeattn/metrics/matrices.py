@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.errors import DataError
 from gazeattn.metrics._arrays import Floats, as_floats, is_constant
+from gazeattn.metrics._options import array, flag, items, one_of, whole
 from gazeattn.registry import register_metric
 
 __all__ = [
@@ -129,7 +131,9 @@ def transition_matrix(
     DataError
         A word beyond `n_words`, or another number of weights.
     """
-    path = np.asarray(words)
+    n_words = whole("n_words", n_words, 0)
+    path = array("words", words, "the index of the word of each fixation")
+    path = path if path.size else np.zeros(0, dtype=np.int64)
     if path.ndim != 1 or (path.size and path.dtype.kind not in "iu"):
         raise DataError(
             "words must be whole numbers in a row", expected="(n_fixations,)", found=path.dtype
@@ -160,6 +164,8 @@ def trivial_pattern(name: str, n_words: int) -> Floats:
     ``self``, ``previous``, ``next`` and ``first`` are 1 at that word and 0 elsewhere;
     ``distance`` is the number of words between row and column.
     """
+    n_words = whole("n_words", n_words, 0)
+    one_of("name", name, PATTERNS)
     row, column = np.indices((n_words, n_words))
     if name == "self":
         return (row == column).astype(np.float64)
@@ -169,9 +175,7 @@ def trivial_pattern(name: str, n_words: int) -> Floats:
         return (column - row == 1).astype(np.float64)
     if name == "first":
         return (column == 0).astype(np.float64)
-    if name == "distance":
-        return np.abs(row - column).astype(np.float64)
-    raise UnknownNameError("trivial pattern", name, PATTERNS)
+    return np.abs(row - column).astype(np.float64)
 
 
 def trivial_reliance(
@@ -206,7 +210,7 @@ def trivial_reliance(
     ----------
     Gao, Huang, Li and Chen (2023), Findings of EMNLP.
     """
-    _check(patterns, region)
+    _check("patterns", patterns, region)
     heads, sizes = _stack(attention, region, "attention")
     design = _patterns(patterns, sizes, region)
     n_heads = len(heads)
@@ -249,7 +253,7 @@ def matrix_correlation(a: ArrayLike, b: ArrayLike, *, region: str = "lower") -> 
     float
         In [-1, 1]; NaN where a side is constant or fewer than two entries are known on both.
     """
-    x, y, _ = _both(np.asarray(a)[None], b, region)
+    x, y, _ = _both(as_floats(a, "model matrix", (2,))[None], b, region)
     known = np.isfinite(x[0]) & np.isfinite(y)
     first, second = x[0, known], y[known]
     if known.sum() < 2 or is_constant(first[None])[0] or is_constant(second[None])[0]:
@@ -310,7 +314,8 @@ def matrix_agreement(
     ----------
     Gao, Huang, Li and Chen (2023), Findings of EMNLP.
     """
-    _check(controls, region)
+    _check("controls", controls, region)
+    held_out = flag("held_out", held_out)
     heads, target, sizes = _both(a, b, region)
     design = np.concatenate([heads, _patterns(controls, sizes, region)])
     known = np.isfinite(design).all(axis=0) & np.isfinite(target)
@@ -391,12 +396,10 @@ def _predicted(x: Floats, y: Floats, group: NDArray[np.integer]) -> float:
     return 1 - rest / total if total > 0 else float("nan")
 
 
-def _check(patterns: Sequence[str], region: str) -> None:
-    if region not in REGIONS:
-        raise UnknownNameError("region of a matrix", region, REGIONS)
-    for name in patterns:
-        if name not in PATTERNS:
-            raise UnknownNameError("trivial pattern", name, PATTERNS)
+def _check(option: str, patterns: Sequence[str], region: str) -> None:
+    one_of("region", region, REGIONS)
+    for name in items(option, patterns, f"a list of names among {', '.join(PATTERNS)}"):
+        one_of(f"pattern in {option}", name, PATTERNS)
         if (name, region) in _EMPTY:
             raise DataError(
                 f"the pattern {name!r} has no entry in the region {region!r}",
@@ -428,13 +431,12 @@ def _total(sizes: Sequence[int], region: str) -> int:
 
 def _stack(matrices: Matrices, region: str, name: str) -> tuple[Floats, list[int]]:
     """Return the entries of all sentences, (n_heads, n_entries), and the sizes."""
+    one_of("region", region, REGIONS)
     several = not isinstance(matrices, np.ndarray) and _several(matrices)
-    items: list[ArrayLike] = list(matrices) if several else [matrices]  # type: ignore[arg-type,list-item]
-    if region not in REGIONS:
-        raise UnknownNameError("region of a matrix", region, REGIONS)
+    given: list[Any] = list(matrices) if several else [matrices]  # type: ignore[arg-type]
     parts: list[Floats] = []
     sizes: list[int] = []
-    for number, one in enumerate(items):
+    for number, one in enumerate(given):
         array = as_floats(one, f"{name} {number}", (2, 3)).astype(np.float64)
         array = array if array.ndim == 3 else array[None]
         if array.shape[1] != array.shape[2] or (parts and len(array) != len(parts[0])):
@@ -453,8 +455,10 @@ def _stack(matrices: Matrices, region: str, name: str) -> tuple[Floats, list[int
 
 def _several(matrices: Matrices) -> bool:
     """Return whether a sequence holds matrices rather than the rows of one."""
-    items = list(matrices) if isinstance(matrices, Sequence) else []
-    return not items or np.ndim(items[0]) >= 2  # type: ignore[arg-type]
+    if isinstance(matrices, str | bytes) or not isinstance(matrices, Sequence):
+        return False
+    first = matrices[0] if matrices else None
+    return first is None or array("matrix 0", first, "a square matrix").ndim >= 2
 
 
 def _both(a: Matrices, b: Matrices, region: str) -> tuple[Floats, Floats, list[int]]:

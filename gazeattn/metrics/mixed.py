@@ -13,6 +13,7 @@ from scipy.stats import chi2, norm
 
 from gazeattn.errors import CapabilityError, DataError
 from gazeattn.metrics._arrays import Floats, is_constant
+from gazeattn.metrics._options import flag, items, share, wrong
 
 __all__ = ["MixedResult", "mixed_effects"]
 
@@ -123,24 +124,35 @@ def mixed_effects(
     Baayen, Davidson and Bates (2008), Journal of Memory and Language 59, 390-412.
     """
     model = _statsmodels()
-    if not 0 < confidence < 1:
-        raise DataError(
-            "the confidence is a share", expected="0 < confidence < 1", found=confidence
-        )
+    confidence = share("confidence", confidence)
+    slope, standardise = flag("slope", slope), flag("standardise", standardise)
+    if not isinstance(table, pd.DataFrame):
+        raise wrong("table", "a DataFrame", table)
+    for name, column in (
+        ("outcome", outcome),
+        ("effect", effect),
+        ("participant", participant),
+        ("item", "" if item is None else item),
+    ):
+        if not isinstance(column, str):
+            raise wrong(name, "the name of a column", column)
+    controls = items("controls", controls, "a list of names of columns")
+    if not all(isinstance(column, str) for column in controls):
+        raise wrong("controls", "a list of names of columns", controls)
     frame, n_missing = _complete(table, outcome, [effect, *controls], participant, item)
     people = int(frame["participant"].nunique())
-    items = int(frame["item"].nunique()) if item is not None else 0
+    n_items = int(frame["item"].nunique()) if item is not None else 0
     names = [effect, *controls]
     facts: dict[str, Any] = {
         "effect": effect,
         "n": len(frame),
         "n_missing": n_missing,
         "n_participants": people,
-        "n_items": items,
+        "n_items": n_items,
         "convention": _convention(controls, item, slope, standardise),
     }
     x = frame[[f"x{k}" for k in range(len(names))]].to_numpy(np.float64)
-    reason = _undefined(frame["y"].to_numpy(np.float64), x, names, people, items, item is not None)
+    reason = _undefined(frame["y"].to_numpy(np.float64), x, names, people, n_items, item)
     if reason:
         return _without_value(reason, facts)
     fixed = [f"x{k}" for k in range(len(names))]
@@ -214,11 +226,11 @@ def _complete(
 
 
 def _undefined(
-    y: Floats, x: Floats, names: list[str], people: int, items: int, with_items: bool
+    y: Floats, x: Floats, names: list[str], people: int, items: int, item: str | None
 ) -> str:
     if people < 2:
         return f"{people} participant{'' if people == 1 else 's'}, 2 needed"
-    if with_items and items < 2:
+    if item is not None and items < 2:
         return f"{items} item{'' if items == 1 else 's'}, 2 needed"
     if is_constant(y[None])[0]:
         return "the outcome is constant"

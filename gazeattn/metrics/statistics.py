@@ -39,10 +39,12 @@ from gazeattn.metrics._reliability import (
     spearman_brown,
     split_half,
 )
+from gazeattn.metrics.mixed import MixedResult, mixed_effects
 
 __all__ = [
     "AveragedTest",
     "BootstrapResult",
+    "MixedResult",
     "NoiseCeiling",
     "PermutationResult",
     "SplitHalf",
@@ -62,6 +64,7 @@ __all__ = [
     "mean_null",
     "mean_of_others",
     "mean_pairwise",
+    "mixed_effects",
     "noise_ceiling",
     "pearson_ci",
     "permutation_pvalues",

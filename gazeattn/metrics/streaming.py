@@ -14,9 +14,9 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.metrics._arrays import plain
+from gazeattn.metrics._options import wrong
 from gazeattn.registry import metrics
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def streaming(name: str, part: int | str | None = None, **params: Any) -> Metric
     Returns
     -------
     torchmetrics.Metric
-        ``update(ours, references)`` takes two sequences of equal length, one entry per item;
+        ``update(ours, references)`` takes two sequences of equal length, one entry per item; that
+        of ``"shuffled_auc"`` a third, ``other_fixations``, with the fixations of other images for
+        each item, unless one `other_fixations` for all items is among `params`;
         ``compute()`` returns the mean of the defined values (float64, NaN with a warning where
         there is none); ``n`` and ``undefined`` count.
 
@@ -53,35 +55,44 @@ def streaming(name: str, part: int | str | None = None, **params: Any) -> Metric
     if entry.info.get("task") not in TASKS:
         known = [e.name for e in metrics if e.info.get("task") in TASKS]
         raise UnknownNameError("metric of two things", name, known)
-    columns = entry.info.get("columns")
-    if columns and part is None:
-        raise DataError(
-            f"metric {name!r} has several values", expected=f"part= {', '.join(columns)}"
-        )
-    if isinstance(part, str):
-        if not columns or part not in columns:
-            raise UnknownNameError(f"part of metric {name!r}:", part, columns or ())
-        part = tuple(columns).index(part)
+    part = _part(name, entry.info.get("columns"), part)
     given = inspect.signature(entry.obj).parameters
     for parameter in params:
         if parameter not in given:
             raise UnknownNameError(f"parameter of metric {name!r}:", parameter, list(given)[2:])
     needed = [p.name for p in list(given.values())[2:] if p.default is p.empty]
     missing = [p for p in needed if p not in params]
+    each = tuple(p for p in missing if p in entry.info.get("needs", ()))
+    missing = [p for p in missing if p not in each]
     if missing:
         raise DataError(f"metric {name!r} needs more", expected=", ".join(f"{p}=" for p in missing))
-    if part is not None and not 0 <= part < len(columns or ()):
-        raise UnknownNameError(f"part of metric {name!r}:", str(part), columns or ())
-    return _class()(entry.obj, name, part, params)
+    return _class(each)(entry.obj, name, part, params)
+
+
+def _part(name: str, columns: Sequence[str] | None, part: int | str | None) -> int | None:
+    """Return the place of a value of a metric with several."""
+    if part is None:
+        if columns:
+            raise DataError(
+                f"metric {name!r} has several values", expected=f"part= {', '.join(columns)}"
+            )
+        return None
+    known = tuple(columns or ())
+    if isinstance(part, str) and part in known:
+        return known.index(part)
+    if isinstance(part, int) and not isinstance(part, bool) and 0 <= part < len(known):
+        return part
+    raise UnknownNameError(f"part of metric {name!r}:", str(part), known)
 
 
 @functools.cache
-def _class() -> Any:
+def _class(each: tuple[str, ...]) -> Any:
+    """Return the class whose updates also take the parameters `each`, one entry per item."""
     import torch
     from torchmetrics import Metric
 
-    class Streaming(Metric):
-        """Mean of a metric over items; see `streaming`."""
+    class Mean(Metric):
+        """What both classes share: the state, and how items are added to it."""
 
         total: torch.Tensor
         n: torch.Tensor
@@ -101,16 +112,16 @@ def _class() -> Any:
             remake = functools.partial(streaming, self.name, self.part, **self.params)
             return remake, (), self.__getstate__()
 
-        def update(self, ours: Sequence[Any], references: Sequence[Any]) -> None:
-            """Add items; tensors are moved to the processor."""
-            if len(ours) != len(references):
-                raise DataError(
-                    "as many references as items are needed",
-                    expected=len(ours),
-                    found=len(references),
-                )
-            for a, b in zip(ours, references, strict=True):
-                value = self.function(_array(a), _array(b), **self.params)
+        def _add(self, ours: Any, references: Any, more: dict[str, Any]) -> None:
+            n = _length(ours, "items")
+            for name, given in {"references": references, **more}.items():
+                if _length(given, name) != n:
+                    raise DataError(
+                        f"as many {name} as items are needed", expected=n, found=len(given)
+                    )
+            for i, (a, b) in enumerate(zip(ours, references, strict=True)):
+                own = {k: plain(v[i], k) for k, v in more.items()}
+                value = self.function(plain(a, "item"), plain(b, "reference"), **self.params, **own)
                 number = float(value if self.part is None else value[self.part])
                 if number == number:
                     self.total += number
@@ -126,10 +137,27 @@ def _class() -> Any:
                 return torch.full((), float("nan"), dtype=torch.float64)
             return self.total / self.n
 
-    return Streaming
+    class Streaming(Mean):
+        """Mean of a metric over items; see `streaming`."""
+
+        def update(self, ours: Sequence[Any], references: Sequence[Any]) -> None:
+            """Add items; tensors are moved to the processor."""
+            self._add(ours, references, {})
+
+    class WithOthers(Mean):
+        """Mean of a metric whose items come with fixations of other images; see `streaming`."""
+
+        def update(
+            self, ours: Sequence[Any], references: Sequence[Any], other_fixations: Sequence[Any]
+        ) -> None:
+            """Add items, each with the fixations of other images, (m, 2) or a list of such."""
+            self._add(ours, references, {"other_fixations": other_fixations})
+
+    return WithOthers if each else Streaming
 
 
-def _array(value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):
-        value = value.detach().to("cpu").numpy()
-    return np.asarray(value)
+def _length(items: Any, name: str) -> int:
+    try:
+        return len(items)
+    except TypeError:
+        raise wrong(name, "a sequence with one entry per item", items) from None

@@ -79,10 +79,9 @@ def scores_page(
         title=f"{shorten(first.model)} on {shorten(first.dataset)}: scores",
         sentences=_sentences(items, facts),
         facts=[
-            (label(k), clean(facts[k]))
-            for k in ("people", "model", "draws", "seed", "command")
-            if k in facts
+            (label(k), clean(facts[k])) for k in ("people", "model", "draws", "seed") if k in facts
         ],
+        command=clean(facts.get("command", "")),
         figures=figures,
         tables=[
             _scores_table(items, float(facts.get("level", 0.95))),
@@ -90,8 +89,8 @@ def scores_page(
             _lost_table(lost),
             _table(
                 "Conventions",
-                ("metric", "convention"),
-                [(label(r.metric), r.convention) for r in items],
+                {"metric": "", "convention": "prose"},
+                [(label(r.metric), r.convention or "–") for r in items],
             ),
         ],
         citations=[linked(c) for c in _citations(items)],
@@ -102,7 +101,7 @@ def _sentences(items: list[Any], facts: Mapping[str, Any]) -> list[str]:
     """Say how many metrics place the model beside people, by the intervals of the gap."""
     worse = equal = better = 0
     for r in items:
-        if missing(r.gap_low) or missing(r.gap_high):
+        if r.better == "neither" or missing(r.gap_low) or missing(r.gap_high):
             continue
         low, high = (r.gap_low, r.gap_high) if r.better == "higher" else (-r.gap_high, -r.gap_low)
         worse, better = worse + (high < 0), better + (low > 0)
@@ -128,16 +127,22 @@ def _sentences(items: list[Any], facts: Mapping[str, Any]) -> list[str]:
 
 
 def _table(
-    title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]], note: str = ""
+    title: str, columns: Mapping[str, str], rows: list[tuple[Any, ...]], note: str = ""
 ) -> dict[str, Any]:
-    shown = [[clean(c) for c in row] for row in rows] or [["none"] + [""] * (len(columns) - 1)]
-    return {"title": title, "columns": columns, "rows": shown, "note": note}
+    """Return what the page shows of a table; `columns` are names and the classes of their cells."""
+    cells = [[c if isinstance(c, tuple) else (c, "") for c in row] for row in rows]
+    shown = [[(clean(c), clean(i)) for c, i in row] for row in cells]
+    none = [[("none" if k == 0 else "", "") for k in range(len(columns))]]
+    kinds = list(columns.values())
+    parts = {"columns": list(columns), "kinds": kinds, "rows": shown or none}
+    return {"title": title, "note": note, **parts}
 
 
-def _interval(value: Any, low: Any, high: Any) -> str:
+def _interval(value: Any, low: Any, high: Any) -> tuple[str, str]:
+    """Return a value and its interval, which stands below it."""
     if missing(value):
-        return "–"
-    return f"{number(value)} ({number(low)} to {number(high)})"
+        return "–", ""
+    return number(value), "" if missing(low) else f"{number(low)} to {number(high)}"
 
 
 def _scores_table(items: list[Any], level: float) -> dict[str, Any]:
@@ -157,8 +162,8 @@ def _scores_table(items: list[Any], level: float) -> dict[str, Any]:
         f"Means over stimuli with {style.percent(level)} intervals from drawing stimuli with "
         "replacement. The gap is the model less the ceiling, over stimuli that have both."
     )
-    head = ("metric", "better", "model", "human ceiling", "other stimulus", "gap", "stimuli")
-    return _table("Scores", head, rows, note)
+    numbers = ("model", "human ceiling", "other stimulus", "gap", "stimuli")
+    return _table("Scores", {"metric": "", "better": "", **dict.fromkeys(numbers, "n")}, rows, note)
 
 
 def _counts_table(items: list[Any]) -> dict[str, Any]:
@@ -172,7 +177,8 @@ def _counts_table(items: list[Any]) -> dict[str, Any]:
         )
         for r in items
     ]
-    head = ("metric", "model", "human ceiling", "other stimulus")
+    numbers = ("model", "human ceiling", "other stimulus")
+    head = {"metric": "", **dict.fromkeys(numbers, "n")}
     return _table("Comparisons without a value", head, rows)
 
 
@@ -182,14 +188,14 @@ def _lost_table(lost: LossLog) -> dict[str, Any]:
          shorten(x.examples))
         for x in lost
     ]  # fmt: skip
-    head = ("step", "kind", "count", "what", "first")
+    head = {"step": "", "kind": "", "count": "n", "what": "prose", "first": "prose"}
     return _table("What was left out or is doubtful", head, rows)
 
 
 def _caption(item: Any, kinds: Mapping[str, np.ndarray]) -> str:
     sizes = "; ".join(f"{LINES[k][2]}: {count(len(v))} values" for k, v in kinds.items() if len(v))
     return (
-        f"Share of comparisons per value, {item.better} is more alike; vertical lines are medians. "
+        f"Share of comparisons per value; {item.better} is more alike, vertical lines are medians. "
         f"{style.sentence(sizes or 'no value')}."
     )
 
@@ -199,8 +205,8 @@ def _citations(items: list[Any]) -> list[str]:
     for r in items:
         name = str(r.metric).partition(".")[0]
         if name in registry.metrics:
-            found[name] = str(registry.metrics.get(name).info.get("citation", "not stated"))
-    return [f"{label(name)}: {text}" for name, text in found.items()]
+            found[name] = str(registry.metrics.get(name).info.get("citation", ""))
+    return [f"{label(name)}: {text}" for name, text in found.items() if text]
 
 
 @styled
@@ -232,5 +238,6 @@ def distribution_figure(kinds: Mapping[str, np.ndarray], name: str) -> Any:
         ax.axvline(float(np.median(values)), color=colour, ls=dash, lw=1)
     ax.set(xlabel=name, ylabel="share", ylim=(0, None))
     ax.yaxis.set_major_formatter(lambda v, _: style.percent(v))
-    ax.legend(loc="best")
+    # above the axes: inside there is no place that lines never cross
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(drawn), borderaxespad=0.2)
     return figure

@@ -286,6 +286,41 @@ def test_options_go_to_the_metrics_that_have_them() -> None:
         pairs.parse_options(entries, ["multimach.grouping=x"])
 
 
+def test_aliases_are_the_metrics_that_they_name() -> None:
+    entries = pairs.find_metrics(["tde", "time_delay_embedding", "stde", "dtw", "tde"], "scanpath")
+    names = ["time_delay_embedding", "scaled_time_delay_embedding", "dtw"]
+    assert [e.name for e in entries] == names
+    for option in ("tde.k=2", "time_delay_embedding.k=2"):
+        assert pairs.parse_options(entries, [option])["time_delay_embedding"] == {"k": 2}
+    assert pairs.parse_options(entries, {"stde.norm": "l1"})[names[1]] == {"norm": "l1"}
+    with pytest.raises(UnknownNameError, match="scasim"):
+        pairs.parse_options(entries, ["scasim.k=2"])  # a metric, but none of these
+
+
+def test_fixations_off_the_stimulus_are_counted_once(recwarn: Any) -> None:
+    size: Any = {"s1": (10, 10), "s2": (10, 7)}
+    human = {"s1": {"A": [(0, 0)], "B": [(3, 4)]}, "s2": {"A": [(0, 9)], "B": [(-1, 2), (4, 9)]}}
+    found = scored(table(human), table(MODEL), "scanmatch", "levenshtein", size=size)
+    off = {k: n for k, n in reasons(found.lost).items() if "off the stimulus" in k}
+    # people: three of s2; model: that of s2
+    assert sorted(off.values()) == [4, 4] and {k.partition(":")[0] for k in off} == {
+        "scanmatch", "levenshtein",
+    }  # fmt: skip
+    assert not [w for w in recwarn if "off the stimulus" in str(w.message)]
+
+
+def test_a_part_without_a_direction_is_neither_better_nor_worse() -> None:
+    rng = np.random.default_rng(2)
+    people = {s: {p: rng.uniform(0, 9, (5, 2)).tolist() for p in "ABC"} for s in ("a", "b", "c")}
+    model = table({s: {"M": rng.uniform(0, 9, (5, 2)).tolist()} for s in people})
+    found = scored(
+        table(people), model, "cross_recurrence", parameters={"cross_recurrence": {"radius": 4}}
+    )
+    better = summarise(found).set_index("metric")["better"]
+    assert better["cross_recurrence.corm"] == "neither"
+    assert set(better.drop("cross_recurrence.corm")) == {"higher"}
+
+
 def test_sizes(tmp_path: Path) -> None:
     assert read_size("800,600") == read_size("800x600") == (800, 600)
     file = tmp_path / "sizes.csv"

@@ -163,6 +163,17 @@ def test_infinite_values_are_noted_and_have_no_interval(tmp_path: Path) -> None:
     assert reasons(found.lost)[note] == 1
 
 
+@pytest.mark.parametrize("name", ["information_gain", "log_likelihood"])
+def test_likelihoods_have_no_ceiling_of_blurred_maps(name: str, tmp_path: Path) -> None:
+    human = paths_of(table({"s": {"A": [(0, 0)], "B": [(1, 1)]}}))
+    found = score_maps(
+        human, maps(tmp_path / "m", s=np.full((2, 2), 0.25)), [name], Settings(sigma=1)
+    )
+    row: Any = summarise(found).iloc[0]
+    assert math.isnan(row["ceiling"]) and math.isfinite(row["value"])
+    assert any("no bound of it" in k for k in reasons(found.lost))
+
+
 def test_maps_through_files(tmp_path: Path) -> None:
     maps(tmp_path / "m", s=CORNER, t=CORNER)
     human = table({"s": {"A": [(1, 1)], "B": [(1, 0)]}, "t": {"A": [(0, 0)]}})

@@ -6,14 +6,16 @@ import os
 import pickle
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as mp
+from torchmetrics import MetricCollection
 
 from gazeattn.errors import DataError, UnknownNameError
-from gazeattn.metrics import agreement
+from gazeattn.metrics import agreement, saliency
 from gazeattn.metrics.streaming import streaming
 
 RNG = np.random.default_rng(3)
@@ -120,3 +122,82 @@ def test_wrong_parameters_are_said_before_training() -> None:
         streaming("scanmatch")
     with pytest.raises(UnknownNameError, match="9"):
         streaming("multimatch", 9, size=(8, 6))
+
+
+# -- the shuffled AUC takes the fixations of other images with every update ----------------------
+
+SHAPE = (12, 16)
+MAPS = [RNG.random(SHAPE) for _ in range(6)]
+SEEN = [RNG.random((n, 2)) * [16, 12] for n in (4, 7, 1, 5, 3, 6)]
+OTHERS = [[s for k, s in enumerate(SEEN) if k != i] for i in range(6)]
+SHUFFLED = [saliency.shuffled_auc(m, s, o) for m, s, o in zip(MAPS, SEEN, OTHERS, strict=True)]
+
+
+@pytest.mark.parametrize("cuts", [[6], [1] * 6, [4, 2]])
+def test_shuffled_auc_in_batches_equals_the_function(cuts: list[int]) -> None:
+    metric, start = streaming("shuffled_auc"), 0
+    for size in cuts:
+        part = slice(start, start + size)
+        metric.update(MAPS[part], SEEN[part], OTHERS[part])
+        start += size
+    assert float(metric.compute()) == pytest.approx(np.mean(SHUFFLED), abs=1e-12)
+    assert int(metric.n) == 6
+    many = saliency.score_many("shuffled_auc", MAPS, SEEN)
+    assert float(metric.compute()) == pytest.approx(many.mean, abs=1e-12)
+
+
+def test_shuffled_auc_is_stored_reset_and_takes_tensors() -> None:
+    metric = streaming("shuffled_auc", outside="drop")
+    metric.update(MAPS[:2], SEEN[:2], OTHERS[:2])
+    again = pickle.loads(pickle.dumps(metric))
+    grads = [torch.tensor(m, requires_grad=True) for m in MAPS[2:]]
+    others = [[torch.tensor(f) for f in o] for o in OTHERS[2:]]
+    again.update(torch.stack(grads), [torch.tensor(s) for s in SEEN[2:]], other_fixations=others)
+    assert float(again.compute()) == pytest.approx(np.mean(SHUFFLED), abs=1e-12)
+    assert int(metric.n) == 2
+    again.reset()
+    again.update(MAPS[3:], SEEN[3:], OTHERS[3:])
+    assert float(again.compute()) == pytest.approx(np.mean(SHUFFLED[3:]), abs=1e-12)
+    again.load_state_dict(again.state_dict())
+    assert float(metric(MAPS[2:3], SEEN[2:3], OTHERS[2:3])) == pytest.approx(SHUFFLED[2])
+    assert int(metric.n) == 3
+
+
+def test_shuffled_auc_with_one_pool_and_in_a_collection() -> None:
+    pool = np.concatenate(SEEN[3:])
+    metric = streaming("shuffled_auc", other_fixations=pool)
+    metric.update(MAPS[:3], SEEN[:3])
+    expected = [saliency.shuffled_auc(m, s, pool) for m, s in zip(MAPS[:3], SEEN[:3], strict=True)]
+    assert float(metric.compute()) == pytest.approx(np.mean(expected), abs=1e-12)
+    both = MetricCollection({"s": streaming("shuffled_auc"), "n": streaming("nss")})
+    both.update(MAPS, SEEN, other_fixations=OTHERS)
+    found = both.compute()
+    assert float(found["s"]) == pytest.approx(np.mean(SHUFFLED), abs=1e-12)
+    nss = np.mean([saliency.nss(m, s) for m, s in zip(MAPS, SEEN, strict=True)])
+    assert float(found["n"]) == pytest.approx(nss, abs=1e-12)
+
+
+def test_shuffled_auc_needs_one_entry_per_item() -> None:
+    metric = streaming("shuffled_auc")
+    with pytest.raises(DataError, match="as many other_fixations"):
+        metric.update(MAPS, SEEN, OTHERS[:2])
+    with pytest.raises(DataError, match="one entry per item"):
+        metric.update(MAPS, SEEN, None)
+    metric.update(MAPS[:1], SEEN[:1], [[]])
+    assert int(metric.undefined) == 1
+    parts: list[Any] = [True, 1.5, "x", 0]
+    for part in parts:
+        with pytest.raises(UnknownNameError):
+            streaming("shuffled_auc", part)
+
+
+def test_every_kind_of_tensor_is_read_the_same_way() -> None:
+    a, b = torch.rand(12, requires_grad=True), torch.rand(12).to(torch.bfloat16)
+    metric = streaming("spearman")
+    metric.update([a], [b])
+    expected = agreement.spearman(a.detach().numpy(), b.float().numpy())
+    assert float(metric.compute()) == pytest.approx(expected, abs=1e-12)
+    with pytest.raises(DataError, match="meta"):
+        metric.update([torch.ones(12, device="meta")], [b])
+    # the functions themselves take them, too
+    assert agreement.spearman(a, b) == expected

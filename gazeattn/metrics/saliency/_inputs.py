@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
+from gazeattn.metrics._arrays import as_array, in_numbers
+from gazeattn.metrics._options import one_of, size_of, wrong
 
 Floats = NDArray[np.float64]
 Array = NDArray[Any]
@@ -18,14 +19,6 @@ Places = NDArray[np.intp]
 Size = tuple[float, float]
 
 OUTSIDE = ("raise", "drop", "clip")
-
-
-def one_of(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return `name`, or raise `UnknownNameError` with suggestions."""
-    known = tuple(known)
-    if name not in known:
-        raise UnknownNameError(kind, name, known)
-    return name
 
 
 def as_map(values: ArrayLike, name: str = "saliency map") -> Array:
@@ -38,18 +31,11 @@ def as_map(values: ArrayLike, name: str = "saliency map") -> Array:
     DataError
         Not two-dimensional, empty, or not real numbers.
     """
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    array = np.asarray(values)
+    array = as_array(values, f"the {name}")
     if array.dtype.kind == "b":
         array = array.astype(np.uint8)
-    if array.dtype.kind not in "uif":
-        try:
-            if array.dtype.kind == "c":
-                raise TypeError("complex numbers")
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"the {name} must hold numbers", found=str(error)) from None
+    if array.dtype.kind not in "uif" or array.dtype.itemsize > 8:
+        array = in_numbers(values, array, f"the {name}")
     if array.ndim != 2 or 0 in array.shape:
         raise DataError(
             f"the {name} has the wrong shape",
@@ -60,11 +46,23 @@ def as_map(values: ArrayLike, name: str = "saliency map") -> Array:
     return array
 
 
-def not_finite(name: str) -> DataError:
-    """Return the error for a map with missing or infinite values."""
+def not_finite(name: str, array: Array) -> DataError:
+    """Return the error for a map with missing or infinite values, or too large ones."""
+    missing, infinite = int(np.isnan(array).sum()), int(np.isinf(array).sum())
+    if missing or infinite:
+        first = int(np.argmin(np.isfinite(array.reshape(-1))))
+        parts = (f"{missing} missing", f"{infinite} infinite")
+        found = " and ".join(p for n, p in zip((missing, infinite), parts, strict=True) if n)
+        found += f" of {array.size} values"
+        if array.ndim == 2:
+            found += ", the first at row {}, column {}".format(*divmod(first, array.shape[1]))
+    else:
+        low, high = float(array.min()), float(array.max())
+        found = f"values from {low:g} to {high:g}, whose sum is beyond float64"
     return DataError(
         f"the {name} has missing, infinite or overflowing values",
         expected="finite numbers",
+        found=found,
         hint="Fill or mask such pixels knowingly first",
     )
 
@@ -88,12 +86,10 @@ def as_points(fixations: ArrayLike, name: str = "fixations") -> Floats:
     DataError
         Another shape, for instance a map of fixations.
     """
-    if isinstance(fixations, np.ma.MaskedArray):
-        fixations = np.ma.filled(fixations.astype(np.float64), np.nan)
-    try:
-        points = np.asarray(fixations, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"the {name} must hold numbers", found=str(error)) from None
+    columns = getattr(fixations, "columns", None)
+    if columns is not None and "x" in columns and "y" in columns:
+        fixations = fixations[["x", "y"]]  # type: ignore[call-overload,index]
+    points = in_numbers(fixations, as_array(fixations, f"the {name}"), f"the {name}")
     if points.shape == (0,) or points.shape == (0, 2) or points.shape == (0, 3):
         return np.zeros((0, 2))
     if points.ndim != 2 or points.shape[1] != 2:
@@ -114,15 +110,23 @@ def as_points(fixations: ArrayLike, name: str = "fixations") -> Floats:
     return points
 
 
-def as_size(size: Any, name: str = "size") -> Size:
-    """Return ``(width, height)`` as two positive finite numbers."""
-    try:
-        width, height = (float(v) for v in size)
-    except (TypeError, ValueError):
-        width = height = float("nan")
-    if not (0 < width < np.inf and 0 < height < np.inf):
-        raise DataError(f"{name} must be (width, height), both positive", found=repr(size))
-    return width, height
+def sizes_of(sizes: Any, n: int) -> list[Any]:
+    """Return one size per image, from one for all (or None) or a list of them.
+
+    Raises
+    ------
+    DataError
+        Another number of sizes, or no sizes at all.
+    """
+    if sizes is None:
+        return [None] * n
+    if not isinstance(sizes, list | tuple | np.ndarray) or np.size(np.asarray(sizes, object)) == 0:
+        raise wrong("sizes", "(width, height), or one such pair per image", sizes)
+    if not isinstance(sizes[0], list | tuple | np.ndarray) and sizes[0] is not None:
+        return [size_of(sizes, "sizes")] * n
+    if len(sizes) != n:
+        raise DataError("one size per image is needed", expected=f"{n}", found=f"{len(sizes)}")
+    return [None if s is None else size_of(s, f"size of image {i}") for i, s in enumerate(sizes)]
 
 
 def locate(
@@ -163,11 +167,14 @@ def locate(
         off that they must refer to a larger picture.
     """
     one_of("treatment of fixations outside", outside, OUTSIDE)
+    if losses is not None and not isinstance(losses, LossLog):
+        raise wrong("losses", "a LossLog or None", losses)
     points = as_points(fixations, name)
     rows, columns = shape[-2:]
-    width, height = (float(columns), float(rows)) if size is None else as_size(size)
+    width, height = (float(columns), float(rows)) if size is None else size_of(size)
     x, y = points[:, 0], points[:, 1]
     kept = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    moves = size is not None  # the last place before the border may round up when it is scaled
     if not kept.all():
         _refuse(points, kept, width, height, size is None, outside, name)
         missing = np.isnan(x) | np.isnan(y)
@@ -177,12 +184,12 @@ def locate(
         _count(losses, name, kind, f"off the picture, {verb}", points[moved])
         _count(losses, name, "dropped", "without a place, left out", points[missing])
         kept = kept if outside == "drop" else ~missing
-        x, y = x[kept], y[kept]
+        x, y, moves = x[kept], y[kept], True
     column = np.floor(x if size is None else x * (columns / width))
     row = np.floor(y if size is None else y * (rows / height))
-    # "clip"; and the last place before the border may round up when it is scaled
-    np.clip(column, 0, columns - 1, out=column)
-    np.clip(row, 0, rows - 1, out=row)
+    if moves:
+        np.clip(column, 0, columns - 1, out=column)
+        np.clip(row, 0, rows - 1, out=row)
     return (row * columns + column).astype(np.intp), kept
 
 

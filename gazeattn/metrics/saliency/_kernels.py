@@ -21,18 +21,20 @@ DENSITY_TOLERANCE = 1e-4
 NSS_CONVENTIONS = ("pysaliency", "hat", "mit")
 JUDD_CONVENTIONS = ("pysaliency", "mit")
 GAIN_CONVENTIONS = ("pysaliency", "hat", "mit")
+LIKELIHOOD_CONVENTIONS = ("nats", "bits")
 
 
 def nss_values(array: Array, at: Places, convention: str) -> tuple[Floats, bool]:
     """Return the NSS of each fixation (of each fixated pixel for "mit"), and constancy."""
-    mean, std, is_flat = moments(array)
+    mean, std, is_flat, exponent = moments(array)
     if convention == "mit":
         at = np.unique(at)
     if is_flat or std == 0:
         return np.zeros(at.size), True
     if convention != "pysaliency":
         std *= float(np.sqrt(array.size / (array.size - 1)))
-    return (flat(array)[at].astype(np.float64) - mean) / std, False
+    values = flat(array)[at].astype(np.float64)
+    return ((np.ldexp(values, -exponent) if exponent else values) - mean) / std, False
 
 
 def auc_from_counts(below: Counts, level: Counts, n: int) -> Floats:
@@ -74,7 +76,7 @@ def judd_value(array: Array, at: Places, convention: str) -> tuple[float, bool]:
     theta = np.sort(x[at])[::-1]
     below, level = below_and_level(x, theta)
     if np.isnan(theta.astype(np.float64)).any():
-        raise not_finite("saliency map")
+        raise not_finite("saliency map", array)
     constant = bool((level == x.size).all())
     n_negative = x.size - fixated.size
     if convention == "mit":
@@ -100,9 +102,10 @@ def check_density(array: Array, name: str) -> Array:
         A value is negative or missing, or the sum is not 1.
     """
     x = flat(array)
-    low, total = float(x.min()), float(x.sum(dtype=np.float64))
+    with np.errstate(invalid="ignore", over="ignore"):
+        low, total = float(x.min()), float(x.sum(dtype=np.float64))
     if not np.isfinite(total):
-        raise not_finite(name)
+        raise not_finite(name, array)
     if low < 0 or abs(total - 1) > DENSITY_TOLERANCE:
         raise DataError(
             f"the {name} is not a density",
@@ -113,9 +116,9 @@ def check_density(array: Array, name: str) -> Array:
     return x
 
 
-def _stretched(x: Array, name: str) -> tuple[float, float]:
+def _stretched(array: Array, name: str) -> tuple[float, float]:
     """Return (minimum, sum after subtraction) of a map that is stretched to 0..1."""
-    how = mass(x, name, stretch=True)
+    how = mass(array, name, stretch=True)
     return how.low, (float("nan") if how.uniform else 1.0 / how.scale)
 
 
@@ -136,19 +139,32 @@ def gain_values(density: Array, baseline: Array | None, at: Places, convention: 
 
 def _gain_mit(density: Array, baseline: Array | None, at: Places) -> Floats:
     at = np.unique(at)
+    if baseline is None:
+        return np.full(at.size, np.nan)
     logs = []
     for array, name in ((density, "saliency density"), (baseline, "baseline density")):
-        if array is None:
-            return np.full(at.size, np.nan)
         low, total = _stretched(array, name)
         logs.append(np.log2(MACHINE_EPS + (flat(array)[at].astype(np.float64) - low) / total))
     return logs[0] - logs[1]
 
 
+def log_values(density: Array, at: Places, convention: str) -> Floats:
+    """Return the logarithm of the density at each fixation, natural or to base 2."""
+    p = check_density(density, "saliency density")[at].astype(np.float64)
+    with np.errstate(divide="ignore"):
+        return np.log(p) if convention == "nats" else np.log2(p)
+
+
+def mean_or_nan(values: Floats) -> float:
+    """Return the mean; NaN without values, and of infinite values of both signs."""
+    with np.errstate(invalid="ignore"):
+        return float(values.mean()) if values.size else float("nan")
+
+
 def kl_sum(a: Array, b: Array, eps: float, extra: float) -> float:
     """Return sum q log(eps + q / (p + eps)), p from `a` and q from `b`, natural logarithm."""
     x, y = flat(a), flat(b)
-    how_p, how_q = mass(x, "saliency map", extra), mass(y, "reference map", extra)
+    how_p, how_q = mass(a, "saliency map", extra), mass(b, "reference map", extra)
     total, buffers = 0.0, np.empty((2, min(x.size, PIECE)))
     with np.errstate(divide="ignore", invalid="ignore"):
         for piece in pieces(x.size):
@@ -168,7 +184,7 @@ def kl_sum(a: Array, b: Array, eps: float, extra: float) -> float:
 def sim_sum(a: Array, b: Array, stretch: bool) -> float:
     """Return the sum of the smaller of both densities."""
     x, y = flat(a), flat(b)
-    how_p, how_q = mass(x, "saliency map", 0.0, stretch), mass(y, "reference map", 0.0, stretch)
+    how_p, how_q = mass(a, "saliency map", 0.0, stretch), mass(b, "reference map", 0.0, stretch)
     if stretch and (how_p.uniform or how_q.uniform):
         return float("nan")
     ratio = how_p.scale / how_q.scale

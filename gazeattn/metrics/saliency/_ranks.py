@@ -66,7 +66,7 @@ def below_and_level(values: Array, queries: Array) -> tuple[Counts, Counts]:
         values, queries = values.astype(np.float64), queries.astype(np.float64)
     distinct, inverse = np.unique(queries, return_inverse=True)
     if distinct.size and np.isnan(distinct[-1]):
-        raise not_finite("saliency map")
+        raise not_finite("saliency map at the fixations", queries)
     below, level = _distinct(values, distinct)
     return below[inverse], level[inverse]
 
@@ -76,7 +76,7 @@ def _distinct(values: Array, queries: Array) -> tuple[Counts, Counts]:
     if values.size == 0 or queries.size == 0:
         return np.zeros(queries.size, np.int64), np.zeros(queries.size, np.int64)
     if np.isnan(values.min()):
-        raise not_finite("saliency map")
+        raise not_finite("saliency map", values)
     if queries.size <= 2:
         return _scan(values, queries)
     if values.size < FEW:

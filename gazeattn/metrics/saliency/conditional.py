@@ -7,12 +7,15 @@ step gives one value, and the metric is their mean. Densities given the past com
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
+from gazeattn.metrics._arrays import as_array, plain
+from gazeattn.metrics._options import one_of, wrong
 from gazeattn.metrics.saliency import _kernels as kernels
 from gazeattn.metrics.saliency._inputs import (
     Array,
@@ -21,7 +24,6 @@ from gazeattn.metrics.saliency._inputs import (
     as_map,
     as_points,
     locate,
-    one_of,
     same_shape,
     warn_constant,
 )
@@ -48,7 +50,7 @@ def per_step(
     outside: str = "raise",
     losses: LossLog | None = None,
 ) -> Floats:
-    """Return the value of each step, (n_steps,); NaN where the fixation was left out.
+    """Return the value of each step, (n_steps,); NaN where undefined or the fixation left out.
 
     Parameters
     ----------
@@ -56,24 +58,39 @@ def per_step(
     maps, fixations, baseline, convention, size, outside, losses
         See `cnss`, `cig` and `cauc`.
     """
-    one_of("conditional metric", metric, CONVENTIONS)
+    how = {"size": size, "outside": outside, "losses": losses}
+    return steps(metric, maps, fixations, baseline, convention, how)[0]
+
+
+def steps(
+    metric: str,
+    maps: Maps,
+    fixations: ArrayLike,
+    baseline: Maps | None,
+    convention: str | None,
+    how: dict[str, Any],
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the value of each step, and which steps have a fixation."""
+    one_of("conditional metric", metric, tuple(CONVENTIONS))
     convention = CONVENTIONS[metric][0] if convention is None else convention
     one_of(f"convention of {metric}", convention, CONVENTIONS[metric])
-    steps = list(maps)  # type: ignore[arg-type]
+    each = _one_by_one(maps, "maps")
     points = as_points(fixations)
-    _one_each(len(steps), len(points), "fixations")
-    priors: list[ArrayLike | None] = [None] * len(steps)
+    _one_each(len(each), len(points), "fixations")
+    priors: list[Any] = [None] * len(each)
     if baseline is not None and metric == "cig":
-        one = np.ndim(baseline[0]) == 1  # type: ignore[index,arg-type]
-        priors = [baseline] * len(steps) if one else list(baseline)  # type: ignore
-        _one_each(len(steps), len(priors), "baseline maps")
-    values, n_constant = np.full(len(steps), np.nan), 0
-    for i, (step, prior) in enumerate(zip(steps, priors, strict=True)):
+        priors = _one_by_one(baseline, "baseline")
+        if priors and as_array(priors[0], "the baseline").ndim == 1:  # the rows of one map
+            priors = [baseline] * len(each)
+        _one_each(len(each), len(priors), "baseline maps")
+    values, n_constant = np.full(len(each), np.nan), 0
+    on_map = np.zeros(len(each), dtype=bool)
+    for i, (step, prior) in enumerate(zip(each, priors, strict=True)):
         array = as_map(step, f"map of step {i}")
-        at, _ = locate(points[i : i + 1], array.shape, size=size, outside=outside, losses=losses)
+        at, _ = locate(points[i : i + 1], array.shape, **how)
         if at.size == 0:
             continue
-        constant = False
+        constant, on_map[i] = False, True
         if metric == "cnss":
             found, constant = kernels.nss_values(array, at, convention)
         elif metric == "cig":
@@ -89,8 +106,15 @@ def per_step(
         n_constant += constant
     if n_constant:
         chance = "0" if metric == "cnss" else "0.5"
-        warn_constant(f"{metric} ({n_constant} of {len(steps)} steps)", chance)
-    return values
+        warn_constant(f"{metric} ({n_constant} of {len(each)} steps)", chance, 5)
+    return values, on_map
+
+
+def _one_by_one(maps: Any, name: str) -> list[Any]:
+    maps = plain(maps, name)
+    if not isinstance(maps, list | tuple | np.ndarray) or getattr(maps, "ndim", 1) == 0:
+        raise wrong(name, "(n_steps, height, width), or a list of maps", maps)
+    return list(maps)
 
 
 def _one_each(n_maps: int, n: int, name: str) -> None:
@@ -106,9 +130,17 @@ def _hat_area(array: Array, at: int) -> Floats:
     return 1 - (x.size - below - 1) / (x.size - 1) / 2
 
 
-def _mean(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
+def _mean_of_steps(
+    metric: str,
+    maps: Maps,
+    fixations: ArrayLike,
+    baseline: Maps | None,
+    convention: str,
+    **how: Any,
+) -> float:
+    """Return the mean over the steps that have a fixation."""
+    values, on_map = steps(metric, maps, fixations, baseline, convention, how)
+    return kernels.mean_or_nan(values[on_map])
 
 
 @register(
@@ -152,7 +184,7 @@ def cnss(
     CVPR.
     """
     how = {"size": size, "outside": outside, "losses": losses}
-    return _mean(per_step("cnss", maps, fixations, convention=convention, **how))  # type: ignore
+    return _mean_of_steps("cnss", maps, fixations, None, convention, **how)
 
 
 @register(
@@ -193,8 +225,7 @@ def cig(
     Yang et al. (2024), CVPR.
     """
     how = {"size": size, "outside": outside, "losses": losses}
-    values = per_step("cig", maps, fixations, baseline, convention=convention, **how)  # type: ignore
-    return _mean(values)
+    return _mean_of_steps("cig", maps, fixations, baseline, convention, **how)
 
 
 @register(
@@ -229,7 +260,7 @@ def cauc(
         See `nss`.
     """
     how = {"size": size, "outside": outside, "losses": losses}
-    return _mean(per_step("cauc", maps, fixations, convention=convention, **how))  # type: ignore
+    return _mean_of_steps("cauc", maps, fixations, None, convention, **how)
 
 
 @register(
@@ -267,4 +298,4 @@ def cauc_hat(
     Yang et al. (2024), CVPR.
     """
     how = {"size": size, "outside": outside, "losses": losses}
-    return _mean(per_step("cauc", maps, fixations, convention="hat", **how))  # type: ignore
+    return _mean_of_steps("cauc", maps, fixations, None, "hat", **how)

@@ -10,9 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gazeattn.errors import DataError
+from gazeattn.metrics._options import one_of, positive, whole
 from gazeattn.metrics.saliency import _kernels as kernels
-from gazeattn.metrics.saliency._inputs import Array, Floats, as_map, not_finite, one_of, same_shape
-from gazeattn.metrics.saliency._passes import constant, flat, is_level, joint_sums, mass
+from gazeattn.metrics.saliency._inputs import Array, Floats, as_map, same_shape
+from gazeattn.metrics.saliency._passes import (
+    constant,
+    flat,
+    joint_sums,
+    mass,
+    out_of_range,
+    rescaled,
+)
 from gazeattn.metrics.saliency._register import BYLINSKII, INFINITE, register
 from gazeattn.metrics.saliency._transport import (
     block_centres,
@@ -36,6 +44,12 @@ def _both(saliency_map: ArrayLike, reference_map: ArrayLike) -> tuple[Array, Arr
     a, b = as_map(saliency_map), as_map(reference_map, "reference map")
     same_shape(a, b)
     return a, b
+
+
+def spreads(sums: Floats, n: int) -> tuple[float, float]:
+    """Return the sums of squares about the mean of both maps, from `joint_sums`."""
+    s_a, s_b, aa, bb, _ = (float(v) for v in sums)
+    return aa - s_a * s_a / n, bb - s_b * s_b / n
 
 
 @register(
@@ -66,20 +80,18 @@ def cc(saliency_map: ArrayLike, reference_map: ArrayLike) -> float:
         The maps differ in size, or a value is missing or infinite.
     """
     a, b = _both(saliency_map, reference_map)
-    s_a, s_b, aa, bb, ab = joint_sums(a, b)
-    n, level = a.size, False
     with np.errstate(over="ignore", invalid="ignore"):
-        var_a, var_b = aa - s_a * s_a / n, bb - s_b * s_b / n
-    for array, spread, name in ((a, var_a, "saliency map"), (b, var_b, "reference map")):
+        sums = joint_sums(a, b)
+        if any(out_of_range(v) for v in spreads(sums, a.size)):
+            # the correlation does not change with the scale of a map
+            a, b = rescaled(a, "saliency map")[0], rescaled(b, "reference map")[0]
+            sums = joint_sums(a, b)
+    s_a, s_b, *_, ab = sums
+    n, (var_a, var_b) = a.size, spreads(sums, a.size)
+    for array, spread in ((a, var_a), (b, var_b)):
         x = flat(array)
-        if np.isfinite(spread):
-            level |= bool(spread <= 0) or constant(x, float(np.sqrt(spread / n)), abs(float(x[0])))
-        elif is_level(x):
-            level = True
-        else:
-            raise not_finite(name)
-    if level:
-        return float("nan")
+        if spread <= 0 or constant(x, float(np.sqrt(spread / n)), abs(float(x[0]))):
+            return float("nan")
     r = (ab - s_a * s_b / n) / np.sqrt(var_a) / np.sqrt(var_b)
     return float(np.clip(r, -1.0, 1.0))  # rounding may reach beyond by an epsilon
 
@@ -152,7 +164,7 @@ def kl_div(
     On maps with zeros the value is set by the eps: state it beside the number. KL values of
     different conventions are not comparable.
     """
-    one_of("convention of kl_div", convention, KL_CONVENTIONS)
+    one_of("convention of kl_div", convention, tuple(KL_CONVENTIONS))
     a, b = _both(saliency_map, reference_map)
     if convention in ("mit", "hat"):
         for array, name in ((a, "saliency map"), (b, "reference map")):
@@ -160,6 +172,7 @@ def kl_div(
                 raise DataError(
                     f"the {name} has negative values, which convention {convention!r} cannot take",
                     expected="values of 0 or more",
+                    found=f"a minimum of {float(array.min()):g}",
                     hint="Shift it knowingly, or use convention 'kld_mit', which shifts",
                 )
     eps, extra = KL_CONVENTIONS[convention]
@@ -209,9 +222,7 @@ def emd(
 
 def emd_block(shape: tuple[int, ...], max_cells: int = 400) -> int:
     """Return the side of the blocks, in pixels, in which `emd` sums maps of `shape`."""
-    if max_cells < 1:
-        raise DataError("max_cells must be 1 or more", found=str(max_cells))
-    return block_side(shape, max_cells)
+    return block_side(shape, whole("max_cells", max_cells))
 
 
 def to_density(values: ArrayLike, *, floor: float = 0.0, name: str = "saliency map") -> Floats:
@@ -230,8 +241,7 @@ def to_density(values: ArrayLike, *, floor: float = 0.0, name: str = "saliency m
     -------
     ndarray of float64, shape (height, width)
     """
-    if not (0 <= floor < np.inf):
-        raise DataError("floor must be 0 or more", found=str(floor))
+    floor = positive("floor", floor, zero=True)
     array = as_map(values, name)
     out = np.empty(array.shape)
     return mass(array, name, floor).density(array, out)

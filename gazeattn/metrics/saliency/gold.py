@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
-from gazeattn.metrics.saliency._inputs import Floats, Size, locate
+from gazeattn.metrics._arrays import as_floats
+from gazeattn.metrics._options import as_number, wrong
+from gazeattn.metrics.saliency._inputs import Floats, Size, locate, sizes_of
 from gazeattn.metrics.saliency.maps import map_shape
 
 
@@ -132,7 +133,7 @@ def cross_validated_bandwidth(
     log_likelihood : ndarray, shape (n_bandwidths,)
         Mean over all fixations of all images.
     """
-    each: list[Any] = [sizes] * len(fixations) if np.ndim(sizes) == 1 else list(sizes)
+    each = sizes_of(sizes, len(fixations))
     if not len(each) == len(fixations) == len(subjects):
         raise DataError(
             "fixations, subjects and sizes need one item per image",
@@ -149,10 +150,10 @@ def cross_validated_bandwidth(
 
 
 def _checked(bandwidths: ArrayLike | None, size: Size, uniform: float) -> Floats:
-    if not 0 <= uniform < 1:
-        raise DataError("the uniform share must be in [0, 1)", found=str(uniform))
-    widths = default_bandwidths(size) if bandwidths is None else np.asarray(bandwidths, np.float64)
-    widths = np.sort(np.atleast_1d(widths))
+    if not 0 <= as_number(uniform) < 1:
+        raise wrong("uniform, the share of the uniform density,", "a number in [0, 1)", uniform)
+    given = default_bandwidths(size) if bandwidths is None else bandwidths
+    widths = np.sort(np.atleast_1d(as_floats(given, "bandwidths", (0, 1))).astype(np.float64))
     if widths.ndim != 1 or widths.size == 0 or not ((widths > 0) & (widths < np.inf)).all():
         raise DataError("bandwidths must be positive numbers", found=str(widths))
     return widths

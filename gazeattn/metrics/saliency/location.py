@@ -15,25 +15,24 @@ from numpy.typing import ArrayLike
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
+from gazeattn.metrics._arrays import as_array, plain
+from gazeattn.metrics._options import one_of, positive, whole, wrong
 from gazeattn.metrics.saliency import _kernels as kernels
 from gazeattn.metrics.saliency._inputs import (
     Floats,
     Places,
     Size,
     as_map,
-    one_of,
+    not_finite,
     places,
     same_shape,
+    sizes_of,
     warn_constant,
 )
+from gazeattn.metrics.saliency._kernels import mean_or_nan
 from gazeattn.metrics.saliency._register import BYLINSKII, INFINITE, KUEMMERER, register
 
 NEGATIVES = ("all", "unfixated")
-
-
-def mean_or_nan(values: Floats) -> float:
-    """Return the mean; NaN without values."""
-    return float(values.mean()) if values.size else float("nan")
 
 
 @register(
@@ -98,13 +97,15 @@ def nss_per_fixation(
     fixations: ArrayLike,
     *,
     convention: str = "pysaliency",
+    size: Size | None = None,
+    outside: str = "raise",
+    losses: LossLog | None = None,
     _level: int = 3,
-    **how: Any,
 ) -> Floats:
     """Return the z-score at each fixation that is on the map, (n_kept,); see `nss`."""
     one_of("convention of nss", convention, kernels.NSS_CONVENTIONS)
     array = as_map(saliency_map)
-    at = places(fixations, array.shape, **how)
+    at = places(fixations, array.shape, size=size, outside=outside, losses=losses)
     values, constant = kernels.nss_values(array, at, convention)
     if constant and at.size:
         warn_constant("nss", "0", _level)
@@ -169,13 +170,16 @@ def auc_per_fixation(
     fixations: ArrayLike,
     *,
     negatives: str = "all",
+    size: Size | None = None,
+    outside: str = "raise",
+    losses: LossLog | None = None,
     _level: int = 3,
-    **how: Any,
 ) -> Floats:
     """Return the area for each fixation that is on the map, (n_kept,); see `auc`."""
     one_of("negatives of auc", negatives, NEGATIVES)
     array = as_map(saliency_map)
-    values, constant = kernels.auc_values(array, places(fixations, array.shape, **how), negatives)
+    at = places(fixations, array.shape, size=size, outside=outside, losses=losses)
+    values, constant = kernels.auc_values(array, at, negatives)
     if constant:
         warn_constant("auc", "0.5", _level)
     return values
@@ -230,11 +234,16 @@ def auc_judd(
     one_of("convention of auc_judd", convention, kernels.JUDD_CONVENTIONS)
     array = as_map(saliency_map)
     at = places(fixations, array.shape, size=size, outside=outside, losses=losses)
-    if jitter:
+    seed = None if seed is None else whole("seed", seed, 0)
+    if positive("jitter", jitter, zero=True):
         if seed is None:
             raise DataError("jitter is random and needs a seed", expected="a whole number")
         noise = np.random.default_rng(seed).random(array.shape)
-        array = array + noise * (jitter * float(np.ptp(array.astype(np.float64))))
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = float(np.ptp(array.astype(np.float64)))
+        if not np.isfinite(spread):
+            raise not_finite("saliency map, whose range sets the jitter,", array)
+        array = array + noise * (jitter * spread)
     value, constant = kernels.judd_value(array, at, convention)
     if constant:
         warn_constant("auc_judd", "0.5", 3)
@@ -250,22 +259,16 @@ def other_places(
     losses: LossLog | None,
 ) -> Places:
     """Return the pixels of the fixations of other images on a map of `shape`."""
-    groups: list[Any]
+    other = plain(other, "fixations of other images")
     if getattr(other, "ndim", 0) == 2:  # an array or a table of x, y
-        groups = [other]
+        groups: list[Any] = [other]
+    elif not isinstance(other, list | tuple | np.ndarray):
+        raise wrong("other_fixations", "(m, 2) with x, y, or a list of such arrays", other)
     else:
-        groups = list(other)  # type: ignore[arg-type]
-        if groups and np.ndim(groups[0]) == 1 and np.size(groups[0]) == 2:
+        groups = list(other)
+        if groups and as_array(groups[0], "fixations of other images").shape == (2,):
             groups = [groups]  # one list of points
-    each: list[Any]
-    if sizes is None or np.ndim(sizes) == 1:
-        each = [sizes] * len(groups)
-    else:
-        each = list(sizes)
-        if len(each) != len(groups):
-            raise DataError(
-                "one size per image is needed", expected=f"{len(groups)}", found=f"{len(each)}"
-            )
+    each = sizes_of(sizes, len(groups))
     name = "fixations of other images"
     found = [
         places(g, shape, size=s, outside=outside, losses=losses, name=name)
@@ -367,7 +370,8 @@ def information_gain(
     Returns
     -------
     float
-        Minus infinity where the density is 0 at a fixation; NaN without fixations.
+        Minus infinity where the density is 0 at a fixation; NaN without fixations, and where both
+        densities are 0 at one. `undefined_reason` says which.
 
     References
     ----------
@@ -391,7 +395,9 @@ def information_gain_per_fixation(
     baseline: ArrayLike | None = None,
     *,
     convention: str = "pysaliency",
-    **how: Any,
+    size: Size | None = None,
+    outside: str = "raise",
+    losses: LossLog | None = None,
 ) -> Floats:
     """Return the bits at each fixation that is on the map, (n_kept,); see `information_gain`."""
     one_of("convention of information_gain", convention, kernels.GAIN_CONVENTIONS)
@@ -399,13 +405,54 @@ def information_gain_per_fixation(
     q = None if baseline is None else as_map(baseline, "baseline density")
     if q is not None:
         same_shape(p, q)
-    return kernels.gain_values(p, q, places(fixations, p.shape, **how), convention)
+    at = places(fixations, p.shape, size=size, outside=outside, losses=losses)
+    return kernels.gain_values(p, q, at, convention)
 
 
-def log_likelihood(density: ArrayLike, fixations: ArrayLike, **how: Any) -> float:
-    """Return the mean natural log density at the fixations, in nats; see `information_gain`."""
+@register(
+    "log_likelihood",
+    inputs="fixations",
+    bounds=(-INFINITE, 0.0),
+    higher=True,
+    description="Log-likelihood of fixations under a density, in nats per fixation, no baseline",
+    formula="mean over fixations of ln(density at its pixel); uniform: -ln(number of pixels)",
+    citation=KUEMMERER,
+)
+def log_likelihood(
+    density: ArrayLike,
+    fixations: ArrayLike,
+    *,
+    convention: str = "nats",
+    size: Size | None = None,
+    outside: str = "raise",
+    losses: LossLog | None = None,
+) -> float:
+    """Return the mean log-likelihood of a fixation under a density.
+
+    It is relative to no baseline: the probability of a pixel, so that the uniform density gives
+    -ln(number of pixels), and values for maps of different sizes are not comparable.
+    `information_gain` subtracts that of a baseline, in bits.
+
+    Parameters
+    ----------
+    density : array-like, shape (height, width)
+        Not negative, sums to 1 (`to_density` makes one).
+    fixations : array-like, shape (n, 2)
+    convention : {"nats", "bits"}
+        Natural logarithm, or to base 2. Both per fixation.
+    size, outside, losses
+        See `nss`.
+
+    Returns
+    -------
+    float
+        Minus infinity where the density is 0 at a fixation; NaN without fixations.
+
+    References
+    ----------
+    Kuemmerer, Wallis, Bethge (2015), PNAS 112(52), 16054-16059.
+    """
+    one_of("convention of log_likelihood", convention, kernels.LIKELIHOOD_CONVENTIONS)
     array = as_map(density, "saliency density")
-    at = places(fixations, array.shape, **how)
-    p = kernels.check_density(array, "saliency density")[at].astype(np.float64)
-    with np.errstate(divide="ignore"):
-        return mean_or_nan(np.log(p))
+    at = places(fixations, array.shape, size=size, outside=outside, losses=losses)
+    return mean_or_nan(kernels.log_values(array, at, convention))

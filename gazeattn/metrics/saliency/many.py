@@ -7,7 +7,7 @@ counted with a reason. Each value is that of the single function.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,21 +16,26 @@ from numpy.typing import ArrayLike
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
+from gazeattn.metrics._arrays import plain
+from gazeattn.metrics._options import one_of, wrong
 from gazeattn.metrics.saliency import _kernels as kernels
 from gazeattn.metrics.saliency._inputs import (
+    OUTSIDE,
     Array,
     Floats,
     Places,
     Size,
     as_map,
+    as_points,
     places,
+    sizes_of,
     warn_constant,
 )
+from gazeattn.metrics.saliency._kernels import mean_or_nan
 from gazeattn.metrics.saliency._passes import flat
 from gazeattn.metrics.saliency._ranks import below_and_level
+from gazeattn.metrics.saliency.conventions import checked_options, find_metric, undefined_reason
 from gazeattn.metrics.saliency.conventions import convention as convention_of
-from gazeattn.metrics.saliency.conventions import find_metric, undefined_reason
-from gazeattn.metrics.saliency.location import mean_or_nan
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,8 @@ class Scores:
         keep = ~np.isnan(self.values) & (self.n_fixations > 0)
         if not keep.any():
             return float("nan")
-        return float(np.average(self.values[keep], weights=self.n_fixations[keep]))
+        with np.errstate(invalid="ignore"):  # infinite values of both signs have no mean
+            return float(np.average(self.values[keep], weights=self.n_fixations[keep]))
 
     @property
     def n_scored(self) -> int:
@@ -117,13 +123,19 @@ def score_many(
     Scores
     """
     entry = find_metric(metric)
+    one_of("treatment of fixations outside", outside, OUTSIDE)
+    maps, others = _items(maps, "maps"), _items(others, "fixations or reference maps")
     if len(maps) != len(others):
         raise DataError(
             "one item per map is needed", expected=f"{len(maps)}", found=f"{len(others)}"
         )
+    for taken, instead in (("size", "sizes="), ("losses", "the losses of the result")):
+        if taken in params:
+            raise DataError(f"score_many has no {taken}", expected=instead, found=f"{taken}=")
+    checked_options(metric, params)
     shown = {k: v for k, v in params.items() if k not in ("baseline", "other_fixations")}
     line = convention_of(metric, **shown)
-    run = _Run(metric, list(maps), list(others), _sizes(sizes, len(maps)), outside)
+    run = _Run(metric, maps, others, sizes_of(sizes, len(maps)), outside)
     if entry.info.get("inputs") == "map":
         values = np.array([entry.obj(m, o, **params) for m, o in zip(maps, others, strict=True)])
     elif metric == "shuffled_auc" and "other_fixations" not in params:
@@ -136,12 +148,14 @@ def score_many(
     return Scores(metric, values.astype(np.float64), run.n, line, run.losses)
 
 
-def _sizes(sizes: Size | Sequence[Size] | None, n: int) -> list[Any]:
-    if sizes is None or np.ndim(sizes) == 1:
-        return [sizes] * n
-    if len(sizes) != n:
-        raise DataError("one size per image is needed", expected=f"{n}", found=f"{len(sizes)}")
-    return list(sizes)
+def _items(items: Any, name: str) -> list[Any]:
+    """Return one entry per image."""
+    items = items if isinstance(items, list | tuple) else plain(items, name)
+    if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping):
+        raise wrong(name, "a list with one entry per image", items)
+    if getattr(items, "ndim", 1) == 0:
+        raise wrong(name, "a list with one entry per image", items)
+    return list(items)
 
 
 class _Run:
@@ -185,7 +199,6 @@ class _Run:
 
     def at_fixations(self, metric: str, params: dict[str, Any]) -> Floats:
         """NSS and AUC: the kernels on maps, without a warning for each constant map."""
-        self._check(metric, params)
         option = params.get("convention", "pysaliency") if metric == "nss" else "all"
         option = params.get("negatives", option)
         kernel = kernels.nss_values if metric == "nss" else kernels.auc_values
@@ -197,12 +210,6 @@ class _Run:
             if at.size:
                 found[i] = self.keep(i, *kernel(array, at, option))
         return found
-
-    def _check(self, metric: str, params: dict[str, Any]) -> None:
-        """Let the single function refuse what it does not know."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            find_metric(metric).obj(np.eye(2), np.zeros((1, 2)), **params)
 
     def shuffled(self) -> Floats:
         """The pool of all fixations is put on the maps once per map shape."""
@@ -233,9 +240,13 @@ class _Run:
         """Every other metric with fixations: the single function for each image."""
         found = np.full(len(self.maps), np.nan)
         baseline = params.get("baseline")
-        several = baseline is not None and (isinstance(baseline, list) or np.ndim(baseline) > 2)
+        several = _one_per_image(baseline)
         if several and len(baseline) != len(self.maps):  # type: ignore[arg-type]
-            raise DataError("one baseline per image is needed", expected=f"{len(self.maps)}")
+            raise DataError(
+                "one baseline per image is needed",
+                expected=f"{len(self.maps)}",
+                found=f"{len(baseline)}",  # type: ignore[arg-type]
+            )
         for i in range(len(self.maps)):
             own = {**params, "size": self.sizes[i], "outside": self.outside}
             if several:
@@ -247,15 +258,24 @@ class _Run:
             if any("is constant" in str(w.message) for w in caught):
                 self.constant.append(i)
             self.losses.extend(log)
-            self.n[i] = len(self.others[i]) - log.count(kind="dropped")  # type: ignore[arg-type]
+            self.n[i] = len(as_points(self.others[i])) - log.count(kind="dropped")
         return found
+
+
+def _one_per_image(baseline: Any) -> bool:
+    return isinstance(baseline, list | tuple) or getattr(baseline, "ndim", 0) > 2
 
 
 def _explain(run: _Run, values: Floats, params: dict[str, Any]) -> None:
     """Count images without a value by reason, and constant maps, with one warning."""
     reasons: dict[str, list[int]] = {}
+    on_fixations = find_metric(run.metric).info.get("inputs") != "map"
     for i in np.flatnonzero(np.isnan(values)):
-        own = params if run.sizes[i] is None else {**params, "size": run.sizes[i]}
+        own = dict(params)
+        if on_fixations:
+            own |= {"size": run.sizes[i], "outside": run.outside, "losses": LossLog()}
+        if _one_per_image(params.get("baseline")):
+            own["baseline"] = params["baseline"][i]
         reason = undefined_reason(run.metric, run.maps[i], run.others[i], **own)
         if not reason and run.metric == "shuffled_auc":
             reason = "no fixations on other images"

@@ -14,7 +14,16 @@ from scipy.ndimage import gaussian_filter
 
 from gazeattn.errors import DataError
 from gazeattn.losses import LossLog
-from gazeattn.metrics.saliency._inputs import Floats, Size, as_map, as_size, locate, one_of, places
+from gazeattn.metrics._arrays import as_floats
+from gazeattn.metrics._options import one_of, positive, size_of, whole
+from gazeattn.metrics.saliency._inputs import (
+    Floats,
+    Size,
+    as_map,
+    locate,
+    places,
+    sizes_of,
+)
 from gazeattn.metrics.saliency.distribution import to_density
 
 TRUNCATE = 4.0
@@ -33,8 +42,8 @@ def pixels_per_degree(pixels: float, screen: float, distance: float) -> float:
     screen, distance
         The same width and the viewing distance, in one unit.
     """
-    if not all(0 < v < np.inf for v in (pixels, screen, distance)):
-        raise DataError("pixels, screen and distance must be positive", found=f"{screen, distance}")
+    pixels, screen = positive("pixels", pixels), positive("screen", screen)
+    distance = positive("distance", distance)
     return float(2 * distance * np.tan(np.deg2rad(0.5)) * pixels / screen)
 
 
@@ -58,18 +67,17 @@ def in_pixels(
                 "sigma_degrees needs pixels_per_degree",
                 hint="pixels_per_degree(pixels, screen, distance) computes it",
             )
-        sigma = sigma_degrees * pixels_per_degree
+        sigma = positive("sigma_degrees", sigma_degrees) * positive(
+            "pixels_per_degree", pixels_per_degree
+        )
     elif pixels_per_degree is not None:
         raise DataError("pixels_per_degree belongs to sigma_degrees; sigma is in pixels")
-    assert sigma is not None
-    if not 0 < sigma < np.inf:
-        raise DataError("sigma must be a positive number", found=str(sigma))
-    return float(sigma)
+    return positive("sigma", sigma)
 
 
 def map_shape(size: Size) -> tuple[int, int]:
     """Return (height, width) of a map from its ``(width, height)``, which must be whole."""
-    width, height = as_size(size)
+    width, height = size_of(size)
     if width != int(width) or height != int(height):
         raise DataError("a map has a whole number of pixels", found=str(size))
     return int(height), int(width)
@@ -110,7 +118,7 @@ def count_map(
 
 
 def _weights(weights: ArrayLike, kept: Any) -> Floats:
-    values = np.asarray(weights, dtype=np.float64)
+    values = as_floats(weights, "weights").astype(np.float64)
     if values.shape != kept.shape:
         raise DataError(
             "one weight per fixation is needed", expected=str(kept.shape), found=str(values.shape)
@@ -235,9 +243,8 @@ def gaussian_centre(size: Size, *, spread: tuple[float, float] = (0.25, 0.25)) -
     height, width = map_shape(size)
     x = (np.arange(width) + 0.5) / width - 0.5
     y = (np.arange(height) + 0.5) / height - 0.5
-    if not all(0 < s < np.inf for s in spread):
-        raise DataError("spread must be two positive shares", found=str(spread))
-    across, down = np.exp(-0.5 * (x / spread[0]) ** 2), np.exp(-0.5 * (y / spread[1]) ** 2)
+    sx, sy = size_of(spread, "spread")
+    across, down = np.exp(-0.5 * (x / sx) ** 2), np.exp(-0.5 * (y / sy) ** 2)
     density = down[:, None] * across[None, :]
     return np.asarray(density / density.sum())
 
@@ -275,10 +282,8 @@ def centre_bias(
     ndarray, shape (height, width)
         A density.
     """
-    each: list[Any] = [sizes] * len(fixations) if np.ndim(sizes) == 1 else list(sizes)
-    if len(each) != len(fixations):
-        raise DataError("one size per image is needed", expected=len(fixations), found=len(each))
-    if leave_out is not None and not 0 <= leave_out < len(fixations):
+    each = sizes_of(sizes, len(fixations))
+    if leave_out is not None and whole("leave_out", leave_out, 0) >= len(fixations):
         raise DataError("no such image to leave out", found=str(leave_out))
     shape = map_shape(size)
     found = [

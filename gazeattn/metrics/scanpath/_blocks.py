@@ -8,8 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.metrics._options import one_of, positive, size_of, whole
 from gazeattn.metrics.scanpath._packed import Floats, Packed, Whole, as_path, pack
+from gazeattn.metrics.scanpath._places import doubts
+
+__all__ = [
+    "Block",
+    "blocks",
+    "one_of",
+    "one_pair",
+    "over_pairs",
+    "positive",
+    "size_of",
+    "too_short",
+    "whole",
+]
 
 CELLS = 1 << 17  # cells of one array per block: 1 MiB of float64, which caches hold
 EVERY = slice(None)
@@ -112,47 +125,12 @@ def over_pairs(
 def one_pair(
     kernel: Callable[..., Floats], a: ArrayLike, b: ArrayLike, **parameters: object
 ) -> Floats:
-    """Return what a kernel gives for one pair."""
+    """Return what a kernel gives for one pair, for a public function, whose caller is warned."""
     at = np.zeros(1, dtype=np.int64)
-    values: Floats = kernel(pack([a]), pack([b]), at, at, **parameters)[0]
+    first, second = pack([a]), pack([b])
+    values: Floats = kernel(first, second, at, at, **parameters)[0]
+    doubts(kernel, (first, second), parameters, one_pair=True, stacklevel=4)
     return values
-
-
-def size_of(size: object) -> tuple[float, float]:
-    """Return (width, height), or raise `DataError` when it is not two positive numbers."""
-    values = np.asarray(size, dtype=np.float64)
-    if values.shape != (2,) or not (np.isfinite(values).all() and (values > 0).all()):
-        raise DataError(
-            "the size of the stimulus is wrong",
-            expected="size=(width, height) in pixels, both above 0",
-            found=repr(size),
-        )
-    return float(values[0]), float(values[1])
-
-
-def one_of(kind: str, value: str, known: tuple[str, ...]) -> str:
-    """Return `value`, or raise `UnknownNameError` when it is none of the known ones."""
-    if value not in known:
-        raise UnknownNameError(kind, value, known)
-    return value
-
-
-def positive(name: str, value: float, *, zero: bool = False) -> float:
-    """Return a finite number above 0 (or 0 as well), or raise `DataError`."""
-    number = float(value)
-    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        bound = "0 or more" if zero else "above 0"
-        raise DataError(f"{name} is wrong", expected=f"a finite number, {bound}", found=str(value))
-    return number
-
-
-def whole(name: str, value: int, least: int = 1) -> int:
-    """Return a whole number of at least `least`, or raise `DataError`."""
-    if isinstance(value, bool) or int(value) != value or value < least:
-        raise DataError(
-            f"{name} is wrong", expected=f"a whole number of at least {least}", found=repr(value)
-        )
-    return int(value)
 
 
 def too_short(shortest: int) -> Callable[..., str]:

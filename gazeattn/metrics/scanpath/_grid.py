@@ -8,19 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gazeattn.errors import DataError
-from gazeattn.metrics.scanpath._packed import Floats, Packed, Whole
+from gazeattn.metrics.scanpath._packed import Floats, Whole
 from gazeattn.metrics.scanpath._strings import Strings
 
 CELLS = 1 << 15
 """Cells of one table (or of one antidiagonal) of a block, which caches hold."""
 PAIRS = 2048
-
-
-def outside(paths: Packed, size: tuple[float, float]) -> NDArray[np.int64]:
-    """Return how many fixations of each path lie off the stimulus, (n_paths,)."""
-    width, height = size
-    off = (paths.x < 0) | (paths.x >= width) | (paths.y < 0) | (paths.y >= height)
-    return np.asarray((off & paths.valid()).sum(axis=1))
 
 
 def repeated(codes: Whole, times: Whole, most: int) -> tuple[Whole, Whole]:

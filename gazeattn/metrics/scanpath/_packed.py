@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.metrics._arrays import EVERY, as_floats
+from gazeattn.metrics._options import wrong
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -60,7 +62,7 @@ def as_path(path: ArrayLike, name: str = "scanpath") -> Floats:
                 f"the {name} is a table without x and y", found=", ".join(map(str, columns))
             )
         path = path[wanted]  # type: ignore[call-overload,index]
-    values = np.asarray(path, dtype=np.float64)
+    values = as_floats(path, f"the {name}", EVERY).astype(np.float64)
     if values.size == 0:
         return np.zeros((0, values.shape[1] if values.ndim == 2 and values.shape[1] == 3 else 2))
     if values.ndim != 2 or values.shape[1] not in (2, 3):
@@ -82,6 +84,22 @@ def as_path(path: ArrayLike, name: str = "scanpath") -> Floats:
             hint="Leave such fixations out first, and count them",
         )
     return values
+
+
+class Part(NamedTuple):
+    """One of several values of a metric, with its least and its largest value.
+
+    Of one that is not `directed`, neither high nor low values mean that two paths are alike.
+    """
+
+    name: str
+    low: float
+    high: float
+    directed: bool = True
+
+    def __str__(self) -> str:
+        neither = "" if self.directed else " (no direction)"
+        return f"{self.name} {self.low:g} to {self.high:g}{neither}"
 
 
 UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
@@ -107,6 +125,8 @@ def in_milliseconds(path: ArrayLike, unit: str) -> Floats:
 
 def pack(paths: Sequence[ArrayLike]) -> Packed:
     """Put scanpaths side by side; see `as_path` for what is refused."""
+    if isinstance(paths, str | Mapping) or not isinstance(paths, Iterable):
+        raise wrong("the list of scanpaths", "one array (n, 2) or (n, 3) per scanpath", paths)
     arrays = [as_path(p, f"scanpath {i}") for i, p in enumerate(paths)]
     length = np.array([len(a) for a in arrays], dtype=np.int64)
     longest = int(length.max(initial=0))
@@ -115,10 +135,6 @@ def pack(paths: Sequence[ArrayLike]) -> Packed:
         block[: a.shape[1], i, : len(a)] = a.T
         if a.shape[1] == 2:
             block[2, i, : len(a)] = np.nan
-    known = block[2][(np.arange(longest) < length[:, None]) & (block[2] > 0)]
-    if len(known) and known.max() < SECONDS:
-        text = "all durations are below 10 ms: they look like seconds (see in_milliseconds)"
-        warnings.warn(text, UserWarning, stacklevel=3)
     timed = all(a.shape[1] == 3 for a in arrays)
     x, y, duration = block
     return Packed(x, y, duration, length=length, timed=timed)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
+from gazeattn.metrics._options import positive, whole
 from gazeattn.metrics.scanpath._packed import Floats, Packed, Whole
 
 Words = NDArray[np.uint64]
@@ -62,6 +63,7 @@ def make_strings(
     check_options(truncate, bin_ms)
     length, duration = paths.length, paths.duration
     if truncate is not None:
+        truncate = int(truncate)
         length = np.minimum(length, truncate)
         codes, duration = codes[:, :truncate], duration[:, :truncate]
     missing: NDArray[np.bool_] = np.zeros(len(length), dtype=bool)
@@ -75,12 +77,10 @@ def make_strings(
 
 def check_options(truncate: int | None, bin_ms: float | None) -> None:
     """Raise a `DataError` for a cut or a time bin that is not positive."""
-    if truncate is not None and (truncate < 1 or truncate != int(truncate)):
-        raise DataError(
-            "truncate must be a number of fixations", expected="1, 2, ...", found=truncate
-        )
-    if bin_ms is not None and not (np.isfinite(bin_ms) and bin_ms > 0):
-        raise DataError("the time bin must be positive", expected="milliseconds", found=bin_ms)
+    if truncate is not None:
+        whole("truncate", truncate)
+    if bin_ms is not None:
+        positive("bin_ms", bin_ms)
 
 
 def _repeat(codes: Whole, bins: Floats, inside: NDArray[np.bool_]) -> tuple[Whole, Whole]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
 
 from gazeattn.errors import DataError
-from gazeattn.metrics.scanpath._blocks import one_of
+from gazeattn.metrics._options import flag, items, one_of, wrong
 from gazeattn.metrics.scanpath._packed import Floats
 from gazeattn.registry import register_metric
 
@@ -90,6 +90,12 @@ def search_behaviour(
     Fang, Yu, Zhang, van der Lans & Shi 2024, OAT: Object-level attention transformer for gaze
     scanpath prediction, ECCV, arXiv:2407.13335.
     """
+    ids = "the ids of the objects looked at"
+    sequences = [
+        items(f"sequences, trial {row}", one, ids)
+        for row, one in enumerate(items("sequences", sequences, "one sequence of ids per trial"))
+    ]
+    targets = items("targets", targets, "one id per trial")
     if len(sequences) != len(targets):
         raise DataError(
             "sequences and targets differ in number",
@@ -184,10 +190,14 @@ def behaviour_difference(
         0, or no trials) makes the value NaN.
     """
     one_of("convention", convention, CONVENTIONS)
+    skip_undefined = flag("skip_undefined", skip_undefined)
+    for name, given in (("model", model), ("human", human)):
+        if not isinstance(given, Behaviour):
+            raise wrong(name, "what search_behaviour returns", given)
     parts: dict[str, float] = {}
     reasons: dict[str, str] = {}
     for measure in (f.name for f in fields(Behaviour)):
-        ours, theirs = (np.asarray(getattr(side, measure)) for side in (model, human))
+        ours, theirs = (np.asarray(getattr(of, measure)) for of in (model, human))
         ours, theirs = ours[~np.isnan(ours)], theirs[~np.isnan(theirs)]
         parts[measure] = float("nan")
         if len(ours) == 0 or len(theirs) == 0:

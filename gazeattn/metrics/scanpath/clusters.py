@@ -14,6 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
+from gazeattn.metrics._arrays import EVERY, as_floats
+from gazeattn.metrics._options import items, positive, share, size_of, wrong
+from gazeattn.metrics.scanpath._mean_shift import estimate_bandwidth, mean_shift
 from gazeattn.metrics.scanpath._packed import Floats, Whole, as_path
 from gazeattn.storage import atomic_path
 
@@ -64,7 +67,7 @@ class Clusters:
     recipe: str = "given"
 
     def __post_init__(self) -> None:
-        centers = np.array(self.centers, dtype=np.float64)
+        centers = np.array(as_floats(self.centers, "centers", EVERY), dtype=np.float64)
         if centers.ndim != 2 or centers.shape[1:] != (2,) or len(centers) == 0:
             raise DataError(
                 "cluster centres have the wrong shape",
@@ -163,10 +166,7 @@ class Clusters:
 
 def as_size(size: Sequence[float]) -> tuple[float, float]:
     """Return a checked (width, height)."""
-    values = np.asarray(size, dtype=np.float64)
-    if values.shape != (2,) or not np.isfinite(values).all() or (values <= 0).any():
-        raise DataError("not an image size", expected="(width, height) in pixels", found=size)
-    return float(values[0]), float(values[1])
+    return size_of(size)
 
 
 def scale_factors(size: Sequence[float], target: Sequence[float], what: str) -> tuple[float, float]:
@@ -226,8 +226,9 @@ def fit_clusters(
     ----------
     Comaniciu and Meer (2002), IEEE PAMI 24; Borji et al. (2013), ICCV; Yang et al. (2020), CVPR.
     """
-    size = as_size(size)
-    arrays = [as_path(p, f"scanpath {n}")[:, :2] for n, p in enumerate(paths)]
+    size, quantile = as_size(size), share("quantile", quantile, one=True)
+    tried, given = _positive(factors), items("paths", paths, "one array per scanpath")
+    arrays = [as_path(p, f"scanpath {n}")[:, :2] for n, p in enumerate(given)]
     points = np.concatenate([np.zeros((0, 2)), *arrays])
     inside = ((points >= 0) & (points < np.array(size))).all(axis=1)
     kept = points[inside]
@@ -240,39 +241,32 @@ def fit_clusters(
         )
     options: dict[str, Any] = {"n_fixations": len(kept), "n_left_out": left_out}
     if bandwidth is not None:
-        if not (np.isfinite(bandwidth) and bandwidth > 0):
-            raise DataError("the bandwidth must be positive", found=bandwidth)
-        found = _mean_shift(kept, size, float(bandwidth), {**options, "recipe": "fixed bandwidth"})
+        bandwidth = positive("bandwidth", bandwidth)
+        found = _mean_shift(kept, size, bandwidth, {**options, "recipe": "fixed bandwidth"})
         return _with_rate(found, arrays)
     options["recipe"] = (
-        f"highest rate of {'/'.join(f'{f:g}' for f in factors)} times the estimate, "
+        f"highest rate of {'/'.join(f'{f:g}' for f in tried)} times the estimate, "
         f"quantile {quantile:g}"
     )
     if (kept == kept[0]).all():  # one place: one cluster, whatever the bandwidth
         return _with_rate(Clusters(kept[:1], size, **options), arrays)
     estimate = _estimate(kept, quantile)
     candidates = [
-        _with_rate(_mean_shift(kept, size, factor * estimate, options), arrays)
-        for factor in _positive(factors)
+        _with_rate(_mean_shift(kept, size, factor * estimate, options), arrays) for factor in tried
     ]
     return max(candidates, key=lambda c: c.rate if np.isfinite(c.rate) else -np.inf)
 
 
 def _positive(factors: Sequence[float]) -> list[float]:
-    values = [float(f) for f in factors]
-    if not values or not all(np.isfinite(f) and f > 0 for f in values):
-        raise DataError("the factors must be positive numbers, one or more", found=list(factors))
+    expected = "positive numbers, one or more"
+    values = [positive("factors", f) for f in items("factors", factors, expected)]
+    if not values:
+        raise wrong("factors", expected, factors)
     return values
 
 
 def _estimate(points: Floats, quantile: float) -> float:
-    from sklearn.cluster import estimate_bandwidth  # heavy, and needed for building alone
-
-    if not 0 < quantile <= 1:
-        raise DataError(
-            "the quantile is a share", expected="more than 0, at most 1", found=quantile
-        )
-    estimate = float(estimate_bandwidth(points, quantile=quantile))
+    estimate = estimate_bandwidth(points, quantile)
     if not estimate > 0:
         raise DataError(
             "too few different fixations to estimate a bandwidth",
@@ -286,10 +280,7 @@ def _estimate(points: Floats, quantile: float) -> float:
 def _mean_shift(
     points: Floats, size: tuple[float, float], bandwidth: float, options: dict[str, Any]
 ) -> Clusters:
-    from sklearn.cluster import MeanShift
-
-    centers = MeanShift(bandwidth=bandwidth).fit(points).cluster_centers_
-    return Clusters(centers, size, bandwidth=bandwidth, **options)
+    return Clusters(mean_shift(points, bandwidth), size, bandwidth=bandwidth, **options)
 
 
 def _with_rate(clusters: Clusters, paths: Sequence[Floats]) -> Clusters:

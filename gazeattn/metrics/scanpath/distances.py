@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gazeattn.metrics._options import flag
 from gazeattn.metrics.scanpath._blocks import (
     CELLS,
     Block,
@@ -18,7 +20,8 @@ from gazeattn.metrics.scanpath._blocks import (
     too_short,
     whole,
 )
-from gazeattn.metrics.scanpath._packed import Floats, Packed, as_path, pack
+from gazeattn.metrics.scanpath._packed import Floats, Packed, Part, as_path, pack
+from gazeattn.metrics.scanpath._places import OUTSIDE, with_outside
 from gazeattn.registry import register_metric
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "mannan",
     "mannan_pairs",
     "mannan_similarity",
+    "mannan_similarity_pairs",
 ]
 
 EUCLIDEAN = ("mean_truncated", "sum_truncated", "frobenius")
@@ -163,6 +167,7 @@ def hausdorff(a: ArrayLike, b: ArrayLike) -> float:
 # -- Mannan ---------------------------------------------------------------------------------------
 
 
+@with_outside(*OUTSIDE)
 def mannan_pairs(
     A: Packed,
     B: Packed,
@@ -171,6 +176,7 @@ def mannan_pairs(
     *,
     size: tuple[float, float],
     convention: str = "mannan1995",
+    outside: str | None = None,
 ) -> Floats:
     """Return `mannan` of many pairs, (n_pairs,)."""
     width, height = size_of(size)
@@ -200,6 +206,7 @@ def mannan_pairs(
     kernel=mannan_pairs,
     columns=None,
     reason=too_short(1),
+    outside=OUTSIDE,
 )
 def mannan(
     a: ArrayLike,
@@ -207,6 +214,7 @@ def mannan(
     *,
     size: tuple[float, float],
     convention: str = "mannan1995",
+    outside: str | None = None,
 ) -> float:
     """Return the normalised squared linear distance of Mannan et al., D squared.
 
@@ -219,6 +227,10 @@ def mannan(
     convention : {"mannan1995", "rAm1n"}
         "mannan1995" gives both paths the same weight. "rAm1n" swaps the two weights as one public
         port does; the two agree for equal lengths.
+    outside : str, optional
+        Fixations off the stimulus: "keep" (the default) takes them where they are, "clip" moves
+        them to the border, "drop" leaves them out, "undefined" gives NaN, "raise" is an error.
+        Without a choice there is a warning.
 
     Returns
     -------
@@ -229,22 +241,72 @@ def mannan(
     ----------
     Mannan, Ruddock & Wooding 1995, Spatial Vision 9(3):363-386.
     """
-    return float(one_pair(mannan_pairs, a, b, size=size, convention=convention))
+    kernel = mannan_pairs
+    return float(one_pair(kernel, a, b, size=size, convention=convention, outside=outside))
 
 
+@functools.lru_cache(maxsize=4096)
+def _by_chance(n: int, m: int, size: tuple[float, float], draws: int, seed: int) -> float:
+    """Return the mean of `mannan` over random scanpaths of n <= m fixations; NaN for n = 0."""
+    if n == 0:
+        return float("nan")
+    rng = np.random.default_rng(seed)
+    first, second = (pack(list(rng.uniform(size=(draws, k, 2)) * size)) for k in (n, m))
+    both = np.arange(draws)
+    return float(mannan_pairs(first, second, both, both, size=size).mean())
+
+
+@with_outside(*OUTSIDE)
+def mannan_similarity_pairs(
+    A: Packed,
+    B: Packed,
+    i: Index,
+    j: Index,
+    *,
+    size: tuple[float, float],
+    draws: int = 1000,
+    seed: int = 0,
+    outside: str | None = None,
+) -> Floats:
+    """Return `mannan_similarity` of many pairs, (n_pairs,)."""
+    sides = size_of(size)
+    count, start = whole("the number of draws", draws), whole("seed", seed, 0)
+    lengths = np.sort(np.stack([A.length[i], B.length[j]], axis=1), axis=1)
+    kinds, which = np.unique(lengths, axis=0, return_inverse=True)
+    expected = np.array([_by_chance(int(n), int(m), sides, count, start) for n, m in kinds])
+    distance = mannan_pairs(A, B, i, j, size=sides)
+    return np.asarray(100.0 * (1.0 - np.sqrt(distance / expected[which.ravel()])))
+
+
+@register_metric(
+    "mannan_similarity",
+    task="scanpath",
+    bounds=(-np.inf, 100.0),
+    higher_is_better=True,
+    symmetric=True,
+    description="similarity index of Mannan: 100 for equal paths, about 0 for random ones",
+    formula="100 (1 - D / D_r), D^2 = mannan, D_r^2 its mean over random paths of these lengths",
+    citation="Mannan, Ruddock & Wooding 1995, Spatial Vision 9(3):363-386",
+    convention="mannan1995; random paths uniform over the stimulus, by `seed`",
+    kernel=mannan_similarity_pairs,
+    columns=None,
+    reason=too_short(1),
+    outside=OUTSIDE,
+)
 def mannan_similarity(
     a: ArrayLike,
     b: ArrayLike,
     *,
     size: tuple[float, float],
     draws: int = 1000,
-    seed: int | np.random.Generator = 0,
+    seed: int = 0,
+    outside: str | None = None,
 ) -> float:
     """Return the similarity index of Mannan et al.: 100 (1 - D / D_r).
 
     D is the root of `mannan`, D_r the root of its mean over `draws` pairs of random scanpaths of
     the same lengths, uniform over the stimulus. 100 for equal paths, about 0 for unrelated ones,
-    below 0 for paths farther apart than random ones.
+    below 0 for paths farther apart than random ones; NaN when a scanpath is empty.
 
     Parameters
     ----------
@@ -252,23 +314,13 @@ def mannan_similarity(
     size : (width, height)
     draws : int
         Random pairs.
-    seed : int or Generator
-        Of the random paths; one seed gives one value.
+    seed : int
+        Of the random paths; one seed gives one value for each two lengths.
+    outside : str, optional
+        As in `mannan`.
     """
-    size_of(size)
-    n, m = len(as_path(a, "first scanpath")), len(as_path(b, "second scanpath"))
-    distance = mannan(a, b, size=size)
-    if np.isnan(distance):
-        return float("nan")
-    rng = np.random.default_rng(seed)
-    count = whole("the number of draws", draws)
-    first, second = (
-        pack(list(rng.uniform(size=(count, k, 2)) * np.asarray(size, dtype=np.float64)))
-        for k in (n, m)
-    )
-    both = np.arange(count)
-    expected = mannan_pairs(first, second, both, both, size=size).mean()
-    return float(100.0 * (1.0 - np.sqrt(distance / expected)))
+    kernel = mannan_similarity_pairs
+    return float(one_pair(kernel, a, b, size=size, draws=draws, seed=seed, outside=outside))
 
 
 # -- Eyenalysis -----------------------------------------------------------------------------------
@@ -276,6 +328,7 @@ def mannan_similarity(
 
 def eyenalysis_pairs(A: Packed, B: Packed, i: Index, j: Index, *, squared: bool = False) -> Floats:
     """Return `eyenalysis` of many pairs, (n_pairs,)."""
+    squared = flag("squared", squared)
 
     def work(block: Block) -> Floats:
         of_a, of_b = _nearest(block)
@@ -374,7 +427,8 @@ def disc_overlap_pairs(A: Packed, B: Packed, i: Index, j: Index, *, radius: floa
     citation="",
     convention="discs of one radius; precision and recall change places when the paths do",
     kernel=disc_overlap_pairs,
-    columns=("fdiss", "precision", "recall"),
+    columns=DiscOverlap._fields,
+    part_bounds=tuple(Part(name, 0.0, 1.0) for name in DiscOverlap._fields),
     reason=too_short(1),
 )
 def disc_overlap(a: ArrayLike, b: ArrayLike, *, radius: float) -> DiscOverlap:

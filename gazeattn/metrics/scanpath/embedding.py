@@ -15,6 +15,7 @@ from gazeattn.metrics.scanpath._blocks import (
     whole,
 )
 from gazeattn.metrics.scanpath._packed import Floats, Packed
+from gazeattn.metrics.scanpath._places import OUTSIDE, with_outside
 from gazeattn.registry import register_metric
 
 __all__ = [
@@ -62,7 +63,7 @@ def time_delay_embedding_pairs(
     """Return `time_delay_embedding` of many pairs, (n_pairs,)."""
     k = whole("the window k", k)
     one_of("norm", norm, NORMS)
-    one_of("reduction", reduce, REDUCE)
+    one_of("reduce", reduce, REDUCE)
 
     def work(block: Block) -> Floats:
         cells = block.squared() if norm == "l2" else block.distances()
@@ -81,6 +82,7 @@ def _window_reason(a: ArrayLike, b: ArrayLike, **parameters: object) -> str:
 
 @register_metric(
     "time_delay_embedding",
+    aliases=("tde",),
     task="scanpath",
     bounds=(0.0, np.inf),
     higher_is_better=False,
@@ -125,6 +127,7 @@ def time_delay_embedding(
     return float(one_pair(time_delay_embedding_pairs, a, b, k=k, norm=norm, reduce=reduce))
 
 
+@with_outside(*OUTSIDE)
 def scaled_time_delay_embedding_pairs(
     A: Packed,
     B: Packed,
@@ -133,6 +136,7 @@ def scaled_time_delay_embedding_pairs(
     *,
     size: tuple[float, float],
     norm: str = "l2",
+    outside: str | None = None,
 ) -> Floats:
     """Return `scaled_time_delay_embedding` of many pairs, (n_pairs,)."""
     scale = max(size_of(size))
@@ -160,6 +164,7 @@ def scaled_time_delay_embedding_pairs(
 
 @register_metric(
     "scaled_time_delay_embedding",
+    aliases=("stde",),
     task="scanpath",
     bounds=(0.0, 1.0),
     higher_is_better=True,
@@ -172,9 +177,15 @@ def scaled_time_delay_embedding_pairs(
     kernel=scaled_time_delay_embedding_pairs,
     columns=None,
     reason=too_short(1),
+    outside=OUTSIDE,
 )
 def scaled_time_delay_embedding(
-    a: ArrayLike, b: ArrayLike, *, size: tuple[float, float], norm: str = "l2"
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    size: tuple[float, float],
+    norm: str = "l2",
+    outside: str | None = None,
 ) -> float:
     """Return the scaled time-delay embedding similarity (STDE).
 
@@ -186,6 +197,10 @@ def scaled_time_delay_embedding(
         Of the stimulus in pixels.
     norm : {"l2", "l1"}
         As in `time_delay_embedding`; values differ by up to 0.15.
+    outside : str, optional
+        Fixations off the stimulus: "keep" (the default) takes them where they are, "clip" moves
+        them to the border, "drop" leaves them out, "undefined" gives NaN, "raise" is an error.
+        Without a choice there is a warning.
 
     Returns
     -------
@@ -196,7 +211,8 @@ def scaled_time_delay_embedding(
     ----------
     Zanca et al. 2018, FixaTons, arXiv:1802.02534.
     """
-    return float(one_pair(scaled_time_delay_embedding_pairs, a, b, size=size, norm=norm))
+    kernel = scaled_time_delay_embedding_pairs
+    return float(one_pair(kernel, a, b, size=size, norm=norm, outside=outside))
 
 
 tde = time_delay_embedding

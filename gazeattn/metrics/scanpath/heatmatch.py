@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gazeattn.errors import DataError
+from gazeattn.metrics._options import as_number, pair_of, wrong
 from gazeattn.metrics.scanpath._blocks import CELLS, one_pair, positive, size_of, too_short, whole
-from gazeattn.metrics.scanpath._packed import Floats, Packed
+from gazeattn.metrics.scanpath._packed import Floats, Packed, Part, as_path, pack
+from gazeattn.metrics.scanpath._places import OUTSIDE, with_outside
 from gazeattn.registry import register_metric
 
 __all__ = ["HeatMatch", "heatmatch", "heatmatch_pairs"]
@@ -35,7 +36,7 @@ class _Fields(NamedTuple):
 
 
 def _grid(size: tuple[float, float], grid: tuple[int, int]) -> tuple[Floats, Floats]:
-    rows, columns = (whole("a side of the grid", v) for v in grid)
+    rows, columns = (whole("grid", v) for v in pair_of("grid", grid))
     x, y = np.meshgrid(np.linspace(1, size[0], columns), np.linspace(1, size[1], rows))
     return x.ravel(), y.ravel()
 
@@ -101,6 +102,7 @@ def _likeness(a: _Fields, b: _Fields, p: NDArray[np.intp], q: NDArray[np.intp]) 
     return out
 
 
+@with_outside(*OUTSIDE)
 def heatmatch_pairs(
     A: Packed,
     B: Packed,
@@ -111,12 +113,13 @@ def heatmatch_pairs(
     sigma: float = 50.0,
     grid: tuple[int, int] = (200, 200),
     tradeoff: float = 0.5,
+    outside: str | None = None,
 ) -> Floats:
     """Return `heatmatch` of many pairs, (n_pairs, 2)."""
     points = _grid(size_of(size), grid)
     sigma = positive("sigma", sigma)
-    if not 0.0 <= tradeoff <= 1.0:
-        raise DataError("the trade-off is wrong", expected="from 0 to 1", found=tradeoff)
+    if not 0.0 <= as_number(tradeoff) <= 1.0:
+        raise wrong("tradeoff", "a number from 0 to 1", tradeoff)
     i, j = np.asarray(i, dtype=np.int64), np.asarray(j, dtype=np.int64)
     out = np.full((len(i), 2), np.nan)
     defined = np.flatnonzero((A.length[i] > 1) & (B.length[j] > 1))
@@ -143,6 +146,24 @@ def heatmatch_pairs(
     return np.clip(out, 0.0, 1.0, out=out)  # rounding
 
 
+def _reason(a: ArrayLike, b: ArrayLike, **parameters: Any) -> str:
+    if short := too_short(2)(a, b):
+        return short
+    at = np.zeros(1, dtype=np.int64)
+    location, direction = heatmatch_pairs(pack([a]), pack([b]), at, at, **parameters)[0]
+    if np.isnan(location):
+        points = _grid(size_of(parameters["size"]), parameters.get("grid", (200, 200)))
+        for which, path in (("first", as_path(a)), ("second", as_path(b))):
+            sigma = float(parameters.get("sigma", 50.0))
+            density = _field(path[:, 0], path[:, 1], *points, sigma)[0]
+            if np.ptp(density) == 0:
+                level = "0" if not density.any() else "the same"
+                return f"the density of the {which} scanpath is {level} at every point of the grid"
+    if np.isnan(direction):
+        return "no point of the grid has a weight above 0, so the direction part is undefined"
+    return ""
+
+
 @register_metric(
     "heatmatch",
     task="scanpath",
@@ -154,8 +175,10 @@ def heatmatch_pairs(
     citation="",
     convention="weights (rho_a rho_b)^(t/2) (R_a R_b)^((1-t)/2), t = tradeoff",
     kernel=heatmatch_pairs,
-    columns=("location", "direction"),
-    reason=too_short(2),
+    columns=HeatMatch._fields,
+    part_bounds=tuple(Part(name, 0.0, 1.0) for name in HeatMatch._fields),
+    reason=_reason,
+    outside=OUTSIDE,
 )
 def heatmatch(
     a: ArrayLike,
@@ -165,6 +188,7 @@ def heatmatch(
     sigma: float = 50.0,
     grid: tuple[int, int] = (200, 200),
     tradeoff: float = 0.5,
+    outside: str | None = None,
 ) -> HeatMatch:
     """Return the HeatMatch similarities of two scanpaths.
 
@@ -184,13 +208,27 @@ def heatmatch(
         Points from pixel 1 to the size, in both directions.
     tradeoff : float
         1 weighs the points by density alone, 0 by coherence alone.
+    outside : str, optional
+        Fixations off the stimulus: "keep" (the default) takes them where they are, "clip" moves
+        them to the border, "drop" leaves them out, "undefined" gives NaN, "raise" is an error.
+        Without a choice there is a warning.
 
     Returns
     -------
     HeatMatch
         `location`: Pearson correlation of the densities, moved to 0..1. `direction`: weighted
-        mean likeness of the orientations. NaN when a path has fewer than two fixations. A saccade
-        of length 0 counts as a point with orientation 0.
+        mean likeness of the orientations. NaN when a path has fewer than two fixations, or lies
+        so far from the grid that its density is 0 everywhere; `direction` also when no point has
+        a weight above 0. A saccade of length 0 counts as a point with orientation 0.
     """
-    values = one_pair(heatmatch_pairs, a, b, size=size, sigma=sigma, grid=grid, tradeoff=tradeoff)
+    values = one_pair(
+        heatmatch_pairs,
+        a,
+        b,
+        size=size,
+        sigma=sigma,
+        grid=grid,
+        tradeoff=tradeoff,
+        outside=outside,
+    )
     return HeatMatch(*map(float, values))

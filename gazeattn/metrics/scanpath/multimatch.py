@@ -10,8 +10,10 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import dijkstra
 
 from gazeattn.errors import DataError
+from gazeattn.metrics._options import as_number, wrong
 from gazeattn.metrics.scanpath._blocks import one_of, one_pair, size_of, too_short
-from gazeattn.metrics.scanpath._packed import Floats, Packed, Whole, as_path
+from gazeattn.metrics.scanpath._packed import Floats, Packed, Part, Whole, as_path
+from gazeattn.metrics.scanpath._places import OUTSIDE, with_durations, with_outside
 from gazeattn.metrics.scanpath._saccades import (
     Saccades,
     Thresholds,
@@ -55,9 +57,9 @@ def _limits(direction: float, amplitude: float, duration: float) -> Thresholds:
         ("amplitude_threshold", amplitude),
         ("duration_threshold", duration),
     ):
-        if not value >= 0:
-            raise DataError(f"{name} is wrong", expected="0 or more", found=str(value))
-    return Thresholds(float(direction), float(amplitude), float(duration))
+        if not as_number(value) >= 0:
+            raise wrong(name, "0 or more", value)
+    return Thresholds(as_number(direction), as_number(amplitude), as_number(duration))
 
 
 def _tie_rule(grouping: str = "published", ties: str | None = None, **others: Any) -> str:
@@ -80,6 +82,8 @@ def _prepared(
     return simplified_as_package(paths, limits), usable
 
 
+@with_durations
+@with_outside(*OUTSIDE, effect="so that values may leave 0 to 1")
 def multimatch_pairs(
     A: Packed,
     B: Packed,
@@ -92,6 +96,7 @@ def multimatch_pairs(
     duration_threshold: float = 0.0,
     amplitude_threshold: float = 0.0,
     ties: str | None = None,
+    outside: str | None = None,
 ) -> Floats:
     """Return the five similarities of many pairs at once, (n_pairs, 5); see `multimatch`."""
     one_of("grouping of MultiMatch", grouping, GROUPINGS)
@@ -334,6 +339,8 @@ def _symmetric(**parameters: Any) -> bool:
     "both orders; grouping as published",
     kernel=multimatch_pairs,
     columns=MultiMatch._fields,
+    part_bounds=tuple(Part(name, 0.0, 1.0) for name in MultiMatch._fields),
+    outside=OUTSIDE,
     reason=_reason,
     symmetric_for=_symmetric,
     needs_size=True,
@@ -349,6 +356,7 @@ def multimatch(
     duration_threshold: float = 0.0,
     amplitude_threshold: float = 0.0,
     ties: str | None = None,
+    outside: str | None = None,
 ) -> MultiMatch:
     """Return the five similarities of MultiMatch, between 0 and 1 inside the stimulus.
 
@@ -376,6 +384,11 @@ def multimatch(
         Which alignment counts where several cost the same (repeated or equal saccades).
         ``"symmetric"``: diagonal steps first, the same in both orders of the arguments.
         ``"multimatch_gaze"``: the one that package finds first; the default with its grouping.
+    outside
+        Fixations off the stimulus: ``"keep"`` (the default, as the package does) takes them where
+        they are, so that values may leave 0 to 1; ``"clip"`` moves them to the border; ``"drop"``
+        leaves them out; ``"undefined"`` gives NaN; ``"raise"`` is an error. Without a choice
+        there is a warning.
 
     Raises
     ------
@@ -399,6 +412,7 @@ def multimatch(
         duration_threshold=duration_threshold,
         amplitude_threshold=amplitude_threshold,
         ties=ties,
+        outside=outside,
     )
     return MultiMatch(*(float(v) for v in values))
 

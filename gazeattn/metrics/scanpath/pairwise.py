@@ -6,14 +6,18 @@ import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import CapabilityError, DataError, UnknownNameError
+from gazeattn.losses import LossLog
+from gazeattn.metrics._options import array, one_of, pair_of, whole, wrong
 from gazeattn.metrics.scanpath import _engines
-from gazeattn.metrics.scanpath._packed import SECONDS, Floats, Packed, Whole, as_path, pack
+from gazeattn.metrics.scanpath._packed import Floats, Packed, Whole, as_path, pack
+from gazeattn.metrics.scanpath._places import doubts, off_stimulus, treated, treatment
 from gazeattn.registry import Entry, metrics
 
 __all__ = ["pairs_within", "pairwise", "undefined_reason"]
@@ -30,11 +34,15 @@ Progress = Callable[[int, int], None]
 
 
 def _entry(name: str) -> Entry:
-    entry = metrics.get(name)
-    if entry.info.get("task") != "scanpath":
-        known = [e.name for e in metrics if e.info.get("task") == "scanpath"]
-        raise UnknownNameError("scanpath metric", name, known)
-    return entry
+    if not isinstance(name, str):
+        raise wrong("metric", "the name of a scanpath metric", name)
+    if name in metrics:
+        entry = metrics.get(name)
+        if entry.info.get("task") == "scanpath":
+            return entry
+    usable = [e for e in metrics if e.info.get("task") == "scanpath"]
+    known = [n for e in usable for n in (e.name, *e.info.get("aliases", ()))]
+    raise UnknownNameError("scanpath metric", name, known)
 
 
 def _check_parameters(entry: Entry, given: dict[str, Any]) -> None:
@@ -63,7 +71,7 @@ def pairs_within(groups: ArrayLike) -> tuple[Whole, Whole]:
     groups
         One label per scanpath, for example the image, (n,). Missing labels belong to no group.
     """
-    labels = np.asarray(groups)
+    labels = array("groups", groups, "one label per scanpath")
     if labels.ndim != 1:
         raise DataError("one label per scanpath is needed", expected="(n,)", found=labels.shape)
     missing = np.array([v is None or v != v for v in labels.tolist()], dtype=bool)
@@ -85,7 +93,7 @@ def _packed(paths: Sequence[ArrayLike] | Packed) -> Packed:
     """Pack many paths of one kind at once; `pack` takes the others, and says what is wrong."""
     if isinstance(paths, Packed):
         return paths
-    if any(hasattr(p, "columns") for p in paths):
+    if not isinstance(paths, Sequence) or any(hasattr(p, "columns") for p in paths):
         return pack(paths)
     arrays = [np.asarray(p) for p in paths]
     kinds = {(a.ndim, a.shape[-1] if a.ndim else 0) for a in arrays}
@@ -94,8 +102,6 @@ def _packed(paths: Sequence[ArrayLike] | Packed) -> Packed:
     values = np.concatenate(arrays).astype(np.float64, copy=False)
     duration = values[:, 2] if values.shape[1] == 3 else np.full(len(values), np.nan)
     if not np.isfinite(values[:, :2]).all() or (duration < 0).any() or np.isinf(duration).any():
-        return pack(paths)
-    if duration.max(initial=0) < SECONDS and (duration > 0).any():
         return pack(paths)
     length = np.array([len(a) for a in arrays], dtype=np.int64)
     inside = np.arange(int(length.max())) < length[:, None]
@@ -200,6 +206,7 @@ def pairwise(
     workers: int | None = None,
     progress: bool | Progress | None = None,
     engine: str | None = None,
+    losses: LossLog | None = None,
     **params: Any,
 ) -> Floats:
     """Compute a scanpath metric for all pairs, or for chosen pairs.
@@ -224,6 +231,10 @@ def pairwise(
         has only a form for one pair). ``"threads"``, ``"processes"``, or an optional ``"dask"`` or
         ``"ray"``: the cluster that is connected, else a local one. Processes import the calling
         script, which needs an ``if __name__ == "__main__":``.
+    losses
+        A log that gets the number of fixations off the stimulus and what was done with them
+        (`outside` of a metric with a `size`). Without a log, and without a stated `outside`, one
+        warning tells the number.
     **params
         Parameters of the metric, for example ``size=(800, 600)``.
 
@@ -250,10 +261,13 @@ def pairwise(
         )
     entry = _entry(metric)
     _check_parameters(entry, params)
-    if engine is not None and engine not in _engines.ENGINES:
-        raise UnknownNameError("engine", engine, _engines.ENGINES)
-    if workers is not None and (isinstance(workers, bool) or workers < 1):
-        raise DataError("workers is wrong", expected="1 or more, or None", found=repr(workers))
+    if engine is not None:
+        one_of("engine", engine, _engines.ENGINES)
+    workers = None if workers is None else whole("workers", workers)
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise wrong("progress", "True, False, or a function of pairs done and in all", progress)
+    if not (losses is None or isinstance(losses, LossLog)):
+        raise wrong("losses", "a LossLog, or None", losses)
     A = _packed(paths_a)
     B = None if paths_b is None else _packed(paths_b)
     columns = entry.info.get("columns")
@@ -261,11 +275,13 @@ def pairwise(
     n_a, n_b = len(A), len(A if B is None else B)
     if pairs is not None:
         i, j = _checked(pairs, n_a, n_b)
+        _look(entry, A, B, i, j, params, losses)
         return _computed(entry, A, B, i, j, tail, params, workers, progress, engine)
     if B is None and _symmetric(entry, params):
         i, j = np.triu_indices(n_a)
     else:
         i, j = (v.ravel() for v in np.indices((n_a, n_b)))
+    _look(entry, A, B, i, j, params, losses)
     values = _computed(entry, A, B, i, j, tail, params, workers, progress, engine)
     if len(i) == n_a * n_b:
         return values.reshape((n_a, n_b, *tail))
@@ -275,17 +291,38 @@ def pairwise(
     return out
 
 
+def _look(
+    entry: Entry,
+    A: Packed,
+    B: Packed | None,
+    i: Whole,
+    j: Whole,
+    params: dict[str, Any],
+    losses: LossLog | None,
+) -> None:
+    """Count, warn of or refuse what is doubtful in the paths that pairs use, once for all pairs."""
+    kernel = entry.info.get("kernel") or entry.obj
+    used = [(A, np.concatenate([i, j]))] if B is None else [(A, i), (B, j)]
+    sides = []
+    for paths, which in used:
+        length = np.zeros_like(paths.length)
+        length[which] = paths.length[which]
+        sides.append(replace(paths, length=length))
+    if treatment(kernel, params) == "raise":  # here, where the numbers of paths are the caller's
+        for side in sides:
+            treated(side, params["size"], "raise")
+    doubts(kernel, sides, params, losses=losses, stacklevel=4)
+
+
 def _symmetric(entry: Entry, params: dict[str, Any]) -> bool:
     decide = entry.info.get("symmetric_for")
     return bool(decide(**params) if decide else entry.info.get("symmetric", False))
 
 
 def _checked(pairs: tuple[ArrayLike, ArrayLike], n_a: int, n_b: int) -> tuple[Whole, Whole]:
-    if len(pairs) != 2:
-        raise DataError("pairs is wrong", expected="two arrays of positions", found=len(pairs))
     sides: list[Whole] = []
-    for given, n in zip(pairs, (n_a, n_b), strict=True):
-        values = np.asarray(given)
+    for given, n in zip(pair_of("pairs", pairs), (n_a, n_b), strict=True):
+        values = array("pairs", given, "two arrays of positions")
         if values.size == 0:
             values = values.astype(np.int64)
         if values.ndim != 1 or values.dtype.kind not in "iu":
@@ -407,16 +444,29 @@ def undefined_reason(name: str, a: ArrayLike, b: ArrayLike, **params: Any) -> st
     For a metric of several parts the reason may concern only some of them.
     """
     entry = _entry(name)
-    as_path(a, "first scanpath")
-    as_path(b, "second scanpath")
-    values = np.asarray(entry.obj(a, b, **params), dtype=np.float64)
+    _check_parameters(entry, params)
+    first, second = as_path(a, "first scanpath"), as_path(b, "second scanpath")
+    kernel = entry.info.get("kernel")
+    if kernel is None:
+        values = np.asarray(entry.obj(a, b, **params), dtype=np.float64)
+    else:
+        at = np.zeros(1, dtype=np.int64)
+        values = np.asarray(kernel(pack([first]), pack([second]), at, at, **params))
     if not np.isnan(values).any():
         return ""
+    how, left_out = treatment(kernel or entry.obj, params), ""
+    if how in ("undefined", "drop"):
+        off = [off_stimulus(pack([p]), params["size"])[0] for p in (first, second)]
+        count = sum(int(v.sum()) for v in off)
+        if count and how == "undefined":
+            return f"fixations lie outside the stimulus: {count}"
+        if count:
+            first, second = first[~off[0]], second[~off[1]]
+            left_out = f" (fixations outside the stimulus were left out: {count})"
     reason = entry.info.get("reason")
-    text = str(reason(a, b, **params)) if reason else ""
-    if text:
-        return text
-    empty = [w for w, p in (("first", a), ("second", b)) if len(as_path(p)) == 0]
-    if empty:
-        return f"the {' and the '.join(empty)} scanpath {'are' if len(empty) > 1 else 'is'} empty"
-    return f"{name} is undefined for these two scanpaths"
+    text = str(reason(first, second, **params)) if reason else ""
+    empty = [w for w, p in (("first", first), ("second", second)) if len(p) == 0]
+    if not text and empty:
+        are = "are" if len(empty) > 1 else "is"
+        text = f"the {' and the '.join(empty)} scanpath {are} empty"
+    return (text or f"{name} is undefined for these two scanpaths") + left_out

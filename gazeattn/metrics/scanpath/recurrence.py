@@ -17,7 +17,7 @@ from gazeattn.metrics.scanpath._blocks import (
     too_short,
     whole,
 )
-from gazeattn.metrics.scanpath._packed import Floats, Packed, as_path, pack
+from gazeattn.metrics.scanpath._packed import Floats, Packed, Part, as_path, pack
 from gazeattn.registry import register_metric
 
 __all__ = [
@@ -123,7 +123,7 @@ def cross_recurrence_pairs(
 ) -> Floats:
     """Return `cross_recurrence` of many pairs, (n_pairs, 4)."""
     radius = positive("the radius", radius, zero=True)
-    least = whole("the shortest line", min_line)
+    least = whole("min_line", min_line)
     one_of("convention", convention, CONVENTIONS)
 
     def work(block: Block) -> Floats:
@@ -157,13 +157,18 @@ def _reason(a: ArrayLike, b: ArrayLike, **parameters: object) -> str:
     bounds=(-100.0, 100.0),
     higher_is_better=True,
     symmetric=False,
-    description="share of recurrent fixations, in the same order (determinism), held (laminarity)",
+    description="share of recurrent fixations, in the same order (determinism), held (laminarity); "
+    "corm says who is ahead and has no direction: 0 is neither best nor worst",
     formula="rec = 100 C / N^2; det, lam = share of C in lines; corm = 100 sum(j - i)/((N - 1) C)",
     citation="Anderson, Anderson, Kingstone & Bischof 2015, Behavior Res. Methods 47:1377-1392",
     convention="anderson",
     conventions=CONVENTIONS,
     kernel=cross_recurrence_pairs,
-    columns=("recurrence", "determinism", "laminarity", "corm"),
+    columns=Recurrence._fields,
+    part_bounds=tuple(
+        Part(name, -100.0 if name == "corm" else 0.0, 100.0, directed=name != "corm")
+        for name in Recurrence._fields
+    ),
     reason=_reason,
 )
 def cross_recurrence(
@@ -219,7 +224,7 @@ def auto_recurrence_paths(
 ) -> Floats:
     """Return `auto_recurrence` of many scanpaths, (n_paths, 4)."""
     radius = positive("the radius", radius, zero=True)
-    least = whole("the shortest line", min_line)
+    least = whole("min_line", min_line)
     one_of("convention", convention, CONVENTIONS)
     packed = paths if isinstance(paths, Packed) else pack(paths)
 

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import wasserstein_distance
 
 from gazeattn.errors import DataError
-from gazeattn.metrics.scanpath._blocks import positive, whole
+from gazeattn.metrics._arrays import EVERY, as_floats
+from gazeattn.metrics._options import positive, whole
 from gazeattn.metrics.scanpath._packed import Floats, Packed, pack
 from gazeattn.registry import register_metric
 
@@ -111,11 +112,9 @@ def amplitude_distribution(
         Rising, in the unit of the amplitudes. State them: shares depend on them. Amplitudes
         outside are counted.
     """
-    bounds = np.asarray(edges, dtype=np.float64)
+    bounds = as_floats(edges, "edges", EVERY).astype(np.float64)
     if bounds.ndim != 1 or len(bounds) < 2 or not (np.diff(bounds) > 0).all():
-        raise DataError(
-            "the edges are wrong", expected="at least two rising numbers", found=str(edges)
-        )
+        raise DataError("edges is wrong", expected="at least two rising numbers", found=str(edges))
     return _distribution(saccades(paths, pixels_per_degree=pixels_per_degree).amplitude, bounds)
 
 
@@ -125,7 +124,7 @@ def direction_distribution(paths: Paths, *, bins: int = 36) -> Distribution:
     Edges run from ``-180 / bins`` to ``360 - 180 / bins`` degrees, so that exactly horizontal and
     vertical saccades do not lie on an edge when `bins` is a multiple of 4.
     """
-    count = whole("the number of bins", bins)
+    count = whole("bins", bins)
     half = 180.0 / count
     edges: Floats = np.arange(count + 1, dtype=np.float64) * 2.0 * half - half
     direction = saccades(paths).direction

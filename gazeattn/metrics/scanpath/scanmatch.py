@@ -9,16 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
+from gazeattn.metrics._options import finite, pair_of, wrong
 from gazeattn.metrics.scanpath._blocks import one_of, one_pair, positive, size_of, whole
-from gazeattn.metrics.scanpath._grid import blocks, outside, repeated
+from gazeattn.metrics.scanpath._grid import blocks, repeated
 from gazeattn.metrics.scanpath._packed import Floats, Packed, Whole, pack
+from gazeattn.metrics.scanpath._places import treated, with_outside
 from gazeattn.metrics.scanpath._strings import MOST_SYMBOLS, Strings
 from gazeattn.registry import register_metric
 
 __all__ = ["scanmatch", "scanmatch_pairs", "scanmatch_strings"]
 
 CONVENTIONS = ("needleman_wunsch", "gazeparser")
-OUTSIDE = ("clip", "undefined")
+OUTSIDE = ("clip", "drop", "undefined", "raise")
+"""A fixation off the grid has no symbol, so that none can be kept where it is."""
+WRITABLE = ("clip", "drop", "raise")
 _MOST_CELLS = 4096  # of a grid: the table of similarities has the square of it
 
 
@@ -31,34 +35,28 @@ class _Grid:
     columns: int
     rows: int
     time_bin: float | None
-    off: str
 
     @classmethod
-    def checked(
-        cls, size: object, bins: tuple[int, int], time_bin: float | None, off: str
-    ) -> _Grid:
-        if len(bins) != 2:
-            raise DataError("bins is wrong", expected="(columns, rows)", found=repr(bins))
-        columns, rows = whole("bins[0]", bins[0]), whole("bins[1]", bins[1])
+    def checked(cls, size: object, bins: tuple[int, int], time_bin: float | None) -> _Grid:
+        columns, rows = (whole("bins", v) for v in pair_of("bins", bins))
         if columns * rows > _MOST_CELLS:
             raise DataError(
                 "the grid is too fine", expected=f"at most {_MOST_CELLS} cells", found=repr(bins)
             )
         if time_bin is not None:
             time_bin = positive("time_bin", time_bin)
-        one_of("treatment of fixations outside", off, OUTSIDE)
-        return cls(*size_of(size), columns, rows, time_bin, off)
+        return cls(*size_of(size), columns, rows, time_bin)
 
     def strings(self, paths: Packed) -> Strings:
-        """Return the symbols of all paths; `missing` where a path cannot be written so."""
-        x = np.trunc(np.clip(paths.x, 0, self.width - 1))
-        y = np.trunc(np.clip(paths.y, 0, self.height - 1))
+        """Return the symbols of all paths; `missing` where a path cannot be written so.
+
+        All fixations are on the stimulus.
+        """
+        x, y = np.trunc(paths.x), np.trunc(paths.y)
         column = np.floor(x * self.columns / self.width).astype(np.int64)
         row = np.floor(y * self.rows / self.height).astype(np.int64)
         codes, length = row * self.columns + column, paths.length
         missing = np.zeros(len(paths), dtype=bool)
-        if self.off == "undefined":
-            missing |= outside(paths, (self.width, self.height)) > 0
         if self.time_bin is not None:
             inside = paths.valid()
             missing |= (np.isnan(paths.duration) & inside).any(axis=1)
@@ -79,6 +77,7 @@ def _similarities(columns: int, rows: int, threshold: float) -> Floats:
     return np.asarray(threshold - distance)
 
 
+@with_outside(*OUTSIDE)
 def scanmatch_pairs(
     A: Packed,
     B: Packed,
@@ -91,14 +90,14 @@ def scanmatch_pairs(
     gap: float = 0.0,
     time_bin: float | None = None,
     convention: str = "needleman_wunsch",
-    outside: str = "clip",
+    outside: str | None = None,
 ) -> Floats:
     """Return the scores of many pairs at once, (n_pairs,); see `scanmatch`."""
-    grid = _Grid.checked(size, bins, time_bin, outside)
-    one_of("convention of ScanMatch", convention, CONVENTIONS)
+    grid = _Grid.checked(size, bins, time_bin)
+    one_of("convention", convention, CONVENTIONS)
     threshold = positive("threshold", threshold)
-    if not (np.isfinite(gap) and gap <= 0):
-        raise DataError("gap is wrong", expected="a finite number, 0 or less", found=str(gap))
+    if (gap := finite("gap", gap)) > 0:
+        raise wrong("gap", "a finite number, 0 or less", gap)
     ours, theirs = np.asarray(i, dtype=np.intp), np.asarray(j, dtype=np.intp)
     a = grid.strings(A)
     b = a if B is A else grid.strings(B)
@@ -171,18 +170,22 @@ def scanmatch_strings(
     size: tuple[float, float],
     bins: tuple[int, int] = (12, 8),
     time_bin: float | None = None,
-    outside: str = "clip",
+    outside: str | None = None,
 ) -> list[Whole]:
-    """Return the symbols that `scanmatch` sees, row * columns + column, one array per path."""
-    strings = _Grid.checked(size, bins, time_bin, outside).strings(pack(paths))
+    """Return the symbols that `scanmatch` sees, row * columns + column, one array per path.
+
+    ``outside="undefined"`` is no choice here, since such a path has no string.
+    """
+    outside = "clip" if outside is None else outside
+    one_of("treatment of fixations outside the stimulus", outside, WRITABLE)
+    packed, _ = treated(pack(paths), size, outside)
+    strings = _Grid.checked(size, bins, time_bin).strings(packed)
     return [c[:n] for c, n in zip(strings.codes, strings.length, strict=True)]
 
 
 def _reason(a: ArrayLike, b: ArrayLike, **parameters: Any) -> str:
     paths = pack([a, b])
     time_bin = parameters.get("time_bin")
-    if parameters.get("outside") == "undefined" and outside(paths, parameters["size"]).any():
-        return "a fixation lies outside the stimulus"
     if time_bin is not None and (np.isnan(paths.duration) & paths.valid()).any():
         return "a duration is missing, which time_bin needs"
     if not paths.length.any():
@@ -217,6 +220,7 @@ def _lengths(paths: Packed, **parameters: Any) -> Whole:
     columns=None,
     reason=_reason,
     lengths=_lengths,
+    outside=OUTSIDE,
     needs_size=True,
 )
 def scanmatch(
@@ -229,7 +233,7 @@ def scanmatch(
     gap: float = 0.0,
     time_bin: float | None = None,
     convention: str = "needleman_wunsch",
-    outside: str = "clip",
+    outside: str | None = None,
 ) -> float:
     """Return the ScanMatch score: 1 for equal strings, 0 (at gap 0) for nothing in common.
 
@@ -254,8 +258,9 @@ def scanmatch(
         of the table. ``"gazeparser"``: one gap more at the borders, and the largest cell of the
         table, as all Python copies compute it. Equal for gap 0.
     outside
-        Fixations off the stimulus: ``"clip"`` moves them to its border, as all copies do;
-        ``"undefined"`` gives NaN.
+        Fixations off the stimulus: ``"clip"`` (the default, as all copies do) moves them to its
+        border; ``"drop"`` leaves them out; ``"undefined"`` gives NaN; ``"raise"`` is an error.
+        Without a choice there is a warning.
 
     Returns
     -------

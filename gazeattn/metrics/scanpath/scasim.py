@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gazeattn.errors import DataError
+from gazeattn.metrics._options import share
 from gazeattn.metrics.scanpath._blocks import (
     Block,
     one_of,
@@ -16,6 +16,7 @@ from gazeattn.metrics.scanpath._blocks import (
     too_short,
 )
 from gazeattn.metrics.scanpath._packed import Floats, Packed, as_path
+from gazeattn.metrics.scanpath._places import OUTSIDE, with_durations, with_outside
 from gazeattn.metrics.scanpath.warping import last_cells
 from gazeattn.registry import register_metric
 
@@ -68,6 +69,8 @@ def _table(block: Block, u: Floats, v: Floats, modulator: float) -> Floats:
     return out
 
 
+@with_durations
+@with_outside(*OUTSIDE)
 def scasim_pairs(
     A: Packed,
     B: Packed,
@@ -79,13 +82,13 @@ def scasim_pairs(
     unit_size: float,
     modulator: float = 0.83,
     normalise: str = "none",
+    outside: str | None = None,
 ) -> Floats:
     """Return `scasim` of many pairs, (n_pairs,)."""
     width, height = size_of(size)
-    one_of("normalisation", normalise, NORMALISE)
+    one_of("normalise", normalise, NORMALISE)
     scale = positive("unit_size", unit_size) / positive("the viewing distance", distance)
-    if not 0.0 < modulator <= 1.0:
-        raise DataError("the modulator is wrong", expected="0 < modulator <= 1", found=modulator)
+    modulator = share("modulator", modulator, one=True)
     centre = (width / 2, height / 2)
 
     def work(block: Block) -> Floats:
@@ -128,6 +131,7 @@ def _reason(a: ArrayLike, b: ArrayLike, **parameters: object) -> str:
     kernel=scasim_pairs,
     columns=None,
     reason=_reason,
+    outside=OUTSIDE,
 )
 def scasim(
     a: ArrayLike,
@@ -138,6 +142,7 @@ def scasim(
     unit_size: float,
     modulator: float = 0.83,
     normalise: str = "none",
+    outside: str | None = None,
 ) -> float:
     """Return the scasim dissimilarity of two scanpaths, in milliseconds.
 
@@ -153,6 +158,10 @@ def scasim(
         Above 0, at most 1: how fast likeness falls with each degree of visual angle.
     normalise : {"none", "durations", "fixations"}
         Divide by the summed durations of both paths (then 0 to 1), or by their fixations.
+    outside : str, optional
+        Fixations off the stimulus: "keep" (the default) takes them where they are, "clip" moves
+        them to the border, "drop" leaves them out, "undefined" gives NaN, "raise" is an error.
+        Without a choice there is a warning.
 
     Returns
     -------
@@ -174,5 +183,6 @@ def scasim(
             unit_size=unit_size,
             modulator=modulator,
             normalise=normalise,
+            outside=outside,
         )
     )

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
-from gazeattn.metrics.scanpath._blocks import one_of, positive, whole
-from gazeattn.metrics.scanpath._packed import Floats, pack
+from gazeattn.metrics._arrays import EVERY, as_floats
+from gazeattn.metrics._options import finite, items, one_of, pair_of, positive, whole, wrong
+from gazeattn.metrics.scanpath._packed import Floats, Packed, pack
 from gazeattn.metrics.scanpath.pairwise import Progress, pairwise
 from gazeattn.registry import metrics, register_metric
 
@@ -70,17 +71,21 @@ def score_distribution_kl(
     D'Amelio et al. 2025, TPP-Gaze, WACV, arXiv:2410.23409.
     """
     one_of("convention", convention, CONVENTIONS)
-    count = whole("the number of edges", edges, least=2)
+    count = whole("edges", edges, least=2)
     positive("eps", eps)
-    ours, theirs = (np.asarray(v, dtype=np.float64).ravel() for v in (model, human))
+    if limits is not None:
+        low, high = (finite("limits", v) for v in pair_of("limits", limits))
+    ours = as_floats(model, "scores of the model", EVERY).astype(np.float64).ravel()
+    theirs = as_floats(human, "scores of people", EVERY).astype(np.float64).ravel()
     ours, theirs = ours[~np.isnan(ours)], theirs[~np.isnan(theirs)]
     if len(ours) == 0 or len(theirs) == 0:
         return float("nan")
     lowest, highest = (float(f([f(ours), f(theirs)])) for f in (np.min, np.max))
-    low, high = (lowest, highest) if limits is None else map(float, limits)
+    if limits is None:
+        low, high = lowest, highest
     if not (np.isfinite([low, high]).all() and low <= lowest <= highest <= high):
         raise DataError(
-            "scores lie outside of the limits, or are infinite",
+            "scores are infinite, or lie outside of the limits",
             expected=f"finite scores from {low:g} to {high:g}",
             found=f"{lowest:g} to {highest:g}",
         )
@@ -151,6 +156,20 @@ def _same(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int
     return np.stack([i, order[np.repeat(start, count) + within]], axis=1)
 
 
+def _paths(name: str, paths: Any) -> Packed:
+    if isinstance(paths, Packed):
+        return paths
+    return pack(items(name, paths, "one array (n, 2) or (n, 3) per scanpath"))
+
+
+def _ids(name: str, values: Any) -> list[Hashable]:
+    ids = items(name, values, "one id per scanpath")
+    for one in ids:
+        if not isinstance(one, Hashable):
+            raise wrong(name, "ids, e.g. texts or numbers", one)
+    return ids
+
+
 def pair_scores(
     model_paths: Sequence[ArrayLike],
     human_paths: Sequence[ArrayLike],
@@ -186,11 +205,18 @@ def pair_scores(
     ScoreDistributions
         Each pair of people once, in the order given; the model comes first in its pairs.
     """
-    people = list(human_stimulus if human_participant is None else human_participant)
+    if not isinstance(metric, str):
+        raise wrong("metric", "the name of a scanpath metric", metric)
+    ours, theirs = _paths("model_paths", model_paths), _paths("human_paths", human_paths)
+    model_stimulus = _ids("model_stimulus", model_stimulus)
+    human_stimulus = _ids("human_stimulus", human_stimulus)
+    people = human_stimulus
+    if human_participant is not None:
+        people = _ids("human_participant", human_participant)
     for name, labels, paths in (
-        ("model_stimulus", model_stimulus, model_paths),
-        ("human_stimulus", human_stimulus, human_paths),
-        ("human_participant", people, human_paths),
+        ("model_stimulus", model_stimulus, ours),
+        ("human_stimulus", human_stimulus, theirs),
+        ("human_participant", people, theirs),
     ):
         if len(labels) != len(paths):
             raise DataError(
@@ -213,7 +239,6 @@ def pair_scores(
         (person,) = _codes(people)
         pairs = pairs[person[pairs[:, 0]] != person[pairs[:, 1]]]
     against = _same(of_model, of_human)
-    ours, theirs = pack(model_paths), pack(human_paths)
     options = {"workers": workers, "progress": progress, "engine": engine, **parameters}
     return ScoreDistributions(
         pairwise(theirs, None, metric, pairs=(pairs[:, 0], pairs[:, 1]), **options),

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gazeattn.errors import DataError
-from gazeattn.metrics.scanpath._blocks import whole
+from gazeattn.metrics._arrays import EVERY, as_floats
+from gazeattn.metrics._options import labels, whole
 from gazeattn.metrics.scanpath._packed import Floats, Packed, pack
 from gazeattn.registry import register_metric
 
@@ -32,12 +33,12 @@ def _packed(paths: Packed | Sequence[ArrayLike]) -> Packed:
 
 def _boxes(boxes: ArrayLike, n: int) -> Floats:
     """Return one box x, y, width, height per trial, (n, 4)."""
-    values = np.asarray(boxes, dtype=np.float64)
+    values = as_floats(boxes, "boxes", EVERY).astype(np.float64)
     if values.ndim == 1 and values.shape == (4,):
         values = np.broadcast_to(values, (n, 4))
     if values.shape != (n, 4):
         raise DataError(
-            "the target boxes have the wrong shape",
+            "boxes is wrong: the target boxes have another shape",
             expected=f"({n}, 4), one x, y, width, height per trial, or one box for all",
             found=str(values.shape),
         )
@@ -45,7 +46,7 @@ def _boxes(boxes: ArrayLike, n: int) -> Floats:
     if bad.any():
         row = int(bad.argmax())
         raise DataError(
-            "a target box is not a box",
+            "boxes is wrong: a target box is not a box",
             row=row,
             expected="finite x, y, width, height in pixels; width and height above 0",
             found=str(values[row].tolist()),
@@ -136,11 +137,11 @@ def target_fixation_probability(
     Yang et al. 2020, Predicting goal-directed human attention using inverse reinforcement
     learning, CVPR.
     """
-    values = np.asarray(steps, dtype=np.float64)
+    values = as_floats(steps, "steps", EVERY).astype(np.float64)
     most = whole("max_step", max_step, least=0)
     if values.ndim != 1 or bool((values < 1).any()):
         raise DataError(
-            "the steps to the target are wrong",
+            "steps is wrong: these are no steps to a target",
             expected="one number of at least 1 per trial; inf where never, NaN where undefined",
             found=str(values.shape) if values.ndim != 1 else str(values[values < 1][:3].tolist()),
         )
@@ -148,7 +149,7 @@ def target_fixation_probability(
     trials, undefined = int(known.sum()), int((~known).sum())
     if tasks is None:
         return TargetFixation(_curve(values[known], most), {}, trials, undefined)
-    names = np.asarray(tasks, dtype=str)
+    names = labels("tasks", tasks)
     if names.shape != values.shape:
         raise DataError(
             "tasks and steps differ in number", expected=str(len(values)), found=str(len(names))
@@ -162,7 +163,7 @@ def target_fixation_probability(
 
 def _one_curve(curve: ArrayLike | TargetFixation, name: str) -> Floats:
     values = curve.curve if isinstance(curve, TargetFixation) else curve
-    array = np.asarray(values, dtype=np.float64)
+    array = as_floats(values, name, EVERY).astype(np.float64)
     outside = (array < 0) | (array > 1)
     if array.ndim != 1 or len(array) == 0 or outside.any():
         raise DataError(

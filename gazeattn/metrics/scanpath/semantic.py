@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
+from gazeattn.metrics._options import array
 from gazeattn.metrics.scanpath._packed import Floats, Packed
 from gazeattn.metrics.scanpath._strings import Strings, make_strings
 from gazeattn.metrics.scanpath.clusters import scale_factors
@@ -18,11 +19,11 @@ from gazeattn.metrics.scanpath.sequences import (
     distances,
     encode_both,
     many,
+    register_distance,
+    register_score,
     scores,
-    sequence_reason,
     single,
 )
-from gazeattn.registry import register_metric
 
 
 def semantic_sequence_score_pairs(
@@ -56,19 +57,12 @@ def semantic_fixation_edit_distance_pairs(
     return distances(*_both(A, B, i, j, labels, size, truncate, bin_ms), normalised)
 
 
-@register_metric(
+@register_score(
     "semantic_sequence_score",
-    task="scanpath",
-    bounds=(0.0, 1.0),
-    higher_is_better=True,
-    symmetric=True,
-    description="Longest common subsequence of the strings of labels over the longer length",
+    semantic_sequence_score_pairs,
+    strings="strings of labels",
+    symbol="label at floor(x, y)",
     citation="Yang et al. (2022), ECCV; Needleman and Wunsch (1970)",
-    formula="max over alignments of matches(a, b) / max(n_a, n_b), symbol = label at floor(x, y)",
-    convention="match 1, mismatch 0, gap 0",
-    kernel=semantic_sequence_score_pairs,
-    columns=None,
-    reason=sequence_reason,
 )
 def semantic_sequence_score(
     a: ArrayLike,
@@ -107,22 +101,16 @@ def semantic_sequence_score(
     ----------
     Yang et al. (2022), ECCV, Target-absent human attention.
     """
-    return single(semantic_sequence_score_pairs, a, b, _options(labels, size, truncate, bin_ms))
+    options = {"labels": labels, "size": size, "truncate": truncate, "bin_ms": bin_ms}
+    return single(semantic_sequence_score_pairs, a, b, **options)
 
 
-@register_metric(
+@register_distance(
     "semantic_fixation_edit_distance",
-    task="scanpath",
-    bounds=(0.0, np.inf),
-    higher_is_better=False,
-    symmetric=True,
-    description="Fewest insertions, deletions and substitutions between the strings of labels",
+    semantic_fixation_edit_distance_pairs,
+    strings="strings of labels",
+    symbol="label at floor(x, y)",
     citation="Mondal et al. (2023), CVPR; Levenshtein (1966)",
-    formula="Levenshtein(a, b), symbol = label at floor(x, y); normalised: / max(n_a, n_b)",
-    convention="all edits cost 1, not normalised",
-    kernel=semantic_fixation_edit_distance_pairs,
-    columns=None,
-    reason=sequence_reason,
 )
 def semantic_fixation_edit_distance(
     a: ArrayLike,
@@ -152,8 +140,8 @@ def semantic_fixation_edit_distance(
     ----------
     Mondal et al. (2023), CVPR, Gazeformer.
     """
-    options = {**_options(labels, size, truncate, bin_ms), "normalised": normalised}
-    return single(semantic_fixation_edit_distance_pairs, a, b, options)
+    options = {"labels": labels, "size": size, "truncate": truncate, "bin_ms": bin_ms}
+    return single(semantic_fixation_edit_distance_pairs, a, b, normalised=normalised, **options)
 
 
 def semantic_sequence_score_many(
@@ -167,9 +155,9 @@ def semantic_sequence_score_many(
     bin_ms: float | None = None,
 ) -> AgainstMany:
     """Return the semantic sequence score against each reference; see `sequence_score_many`."""
-    options = _options(labels, size, None, bin_ms)
-    kernel = semantic_sequence_score_pairs
-    return many(kernel, prediction, references, options, truncate, truncate_references, True)
+    options = {"labels": labels, "size": size, "bin_ms": bin_ms}
+    cut = (truncate, truncate_references)
+    return many(semantic_sequence_score_pairs, prediction, references, cut, True, **options)
 
 
 def semantic_fixation_edit_distance_many(
@@ -184,19 +172,19 @@ def semantic_fixation_edit_distance_many(
     normalised: bool = False,
 ) -> AgainstMany:
     """Return the distance to each reference; the best is the smallest."""
-    options = {**_options(labels, size, None, bin_ms), "normalised": normalised}
-    kernel = semantic_fixation_edit_distance_pairs
-    return many(kernel, prediction, references, options, truncate, truncate_references, False)
+    options = {"labels": labels, "size": size, "bin_ms": bin_ms, "normalised": normalised}
+    cut, kernel = (truncate, truncate_references), semantic_fixation_edit_distance_pairs
+    return many(kernel, prediction, references, cut, False, **options)
 
 
 def as_labels(labels: ArrayLike) -> NDArray[Any]:
     """Return a checked map of labels, (height, width)."""
-    values = np.asarray(labels)
+    values = array("labels", labels, "(height, width) of whole numbers")
     if values.ndim != 2 or values.size == 0:
         raise DataError(
-            "the map of labels has the wrong shape",
-            expected="(height, width), not empty",
-            found=str(values.shape),
+            "labels is wrong: not a map",
+            expected="(height, width) of whole numbers, not empty",
+            found=f"shape {values.shape}" if values.ndim else repr(labels),
         )
     if values.dtype.kind == "f":
         if not (np.isfinite(values).all() and (values == np.floor(values)).all()):
@@ -214,12 +202,6 @@ def labels_at(labels: NDArray[Any], x: Floats, y: Floats, size: tuple[float, flo
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
     column, row = np.where(inside, column, 0), np.where(inside, row, 0)
     return labels[row.astype(np.intp), column.astype(np.intp)], inside
-
-
-def _options(
-    labels: ArrayLike, size: tuple[float, float], truncate: int | None, bin_ms: float | None
-) -> dict[str, Any]:
-    return {"labels": labels, "size": size, "truncate": truncate, "bin_ms": bin_ms}
 
 
 def _both(

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
+from gazeattn.metrics._options import flag, items, wrong
 from gazeattn.metrics.scanpath._packed import Floats, Packed, as_path, pack
+from gazeattn.metrics.scanpath._places import doubts
 from gazeattn.metrics.scanpath._strings import (
     Strings,
     check_options,
@@ -23,6 +25,8 @@ from gazeattn.metrics.scanpath.clusters import Clusters
 from gazeattn.registry import register_metric
 
 Pairs = NDArray[np.integer]
+Kernel = Callable[..., Floats]
+Metric = Callable[..., float]
 
 
 @dataclass(frozen=True)
@@ -94,19 +98,52 @@ def sequence_reason(a: ArrayLike, b: ArrayLike, **params: Any) -> str:
     return ""
 
 
-@register_metric(
+def register_score(
+    name: str, kernel: Kernel, *, strings: str, symbol: str, citation: str
+) -> Callable[[Metric], Metric]:
+    """Register a score of strings; `strings` and `symbol` say in words what they are."""
+    return register_metric(
+        name,
+        task="scanpath",
+        bounds=(0.0, 1.0),
+        higher_is_better=True,
+        symmetric=True,
+        description=f"Longest common subsequence of the {strings} over the longer length",
+        citation=citation,
+        formula=f"max over alignments of matches(a, b) / max(n_a, n_b), symbol = {symbol}",
+        convention="match 1, mismatch 0, gap 0",
+        kernel=kernel,
+        columns=None,
+        reason=sequence_reason,
+    )
+
+
+def register_distance(
+    name: str, kernel: Kernel, *, strings: str, symbol: str, citation: str
+) -> Callable[[Metric], Metric]:
+    """Register an edit distance of strings, as `register_score` does a score."""
+    return register_metric(
+        name,
+        task="scanpath",
+        bounds=(0.0, np.inf),
+        higher_is_better=False,
+        symmetric=True,
+        description=f"Fewest insertions, deletions and substitutions between the {strings}",
+        citation=citation,
+        formula=f"Levenshtein(a, b), symbol = {symbol}; normalised: / max(n_a, n_b)",
+        convention="all edits cost 1, not normalised",
+        kernel=kernel,
+        columns=None,
+        reason=sequence_reason,
+    )
+
+
+@register_score(
     "sequence_score",
-    task="scanpath",
-    bounds=(0.0, 1.0),
-    higher_is_better=True,
-    symmetric=True,
-    description="Longest common subsequence of the cluster strings over the longer length",
+    sequence_score_pairs,
+    strings="cluster strings",
+    symbol="nearest cluster",
     citation="Needleman and Wunsch (1970); Borji et al. (2013), ICCV; Yang et al. (2020), CVPR",
-    formula="max over alignments of matches(a, b) / max(n_a, n_b), symbol = nearest cluster",
-    convention="match 1, mismatch 0, gap 0",
-    kernel=sequence_score_pairs,
-    columns=None,
-    reason=sequence_reason,
 )
 def sequence_score(
     a: ArrayLike,
@@ -151,22 +188,16 @@ def sequence_score(
     Needleman and Wunsch (1970), Journal of Molecular Biology 48; Borji et al. (2013), ICCV;
     Yang et al. (2020), CVPR. With durations: Chen et al. (2021), CVPR.
     """
-    return single(sequence_score_pairs, a, b, _options(clusters, size, truncate, bin_ms))
+    options = {"clusters": clusters, "size": size, "truncate": truncate, "bin_ms": bin_ms}
+    return single(sequence_score_pairs, a, b, **options)
 
 
-@register_metric(
+@register_distance(
     "fixation_edit_distance",
-    task="scanpath",
-    bounds=(0.0, np.inf),
-    higher_is_better=False,
-    symmetric=True,
-    description="Fewest insertions, deletions and substitutions between the cluster strings",
+    fixation_edit_distance_pairs,
+    strings="cluster strings",
+    symbol="nearest cluster",
     citation="Levenshtein (1966); Mondal et al. (2023), CVPR",
-    formula="Levenshtein(a, b), symbol = nearest cluster; normalised: / max(n_a, n_b)",
-    convention="all edits cost 1, not normalised",
-    kernel=fixation_edit_distance_pairs,
-    columns=None,
-    reason=sequence_reason,
 )
 def fixation_edit_distance(
     a: ArrayLike,
@@ -202,8 +233,8 @@ def fixation_edit_distance(
     ----------
     Levenshtein (1966), Soviet Physics Doklady 10; Mondal et al. (2023), CVPR.
     """
-    options = {**_options(clusters, size, truncate, bin_ms), "normalised": normalised}
-    return single(fixation_edit_distance_pairs, a, b, options)
+    options = {"clusters": clusters, "size": size, "truncate": truncate, "bin_ms": bin_ms}
+    return single(fixation_edit_distance_pairs, a, b, normalised=normalised, **options)
 
 
 def sequence_score_many(
@@ -234,10 +265,9 @@ def sequence_score_many(
     -------
     AgainstMany
     """
-    options = _options(clusters, size, None, bin_ms)
-    return many(
-        sequence_score_pairs, prediction, references, options, truncate, truncate_references, True
-    )
+    options = {"clusters": clusters, "size": size, "bin_ms": bin_ms}
+    cut = (truncate, truncate_references)
+    return many(sequence_score_pairs, prediction, references, cut, True, **options)
 
 
 def fixation_edit_distance_many(
@@ -264,9 +294,9 @@ def fixation_edit_distance_many(
     -------
     AgainstMany
     """
-    options = {**_options(clusters, size, None, bin_ms), "normalised": normalised}
-    kernel = fixation_edit_distance_pairs
-    return many(kernel, prediction, references, options, truncate, truncate_references, False)
+    options = {"clusters": clusters, "size": size, "bin_ms": bin_ms, "normalised": normalised}
+    cut = (truncate, truncate_references)
+    return many(fixation_edit_distance_pairs, prediction, references, cut, False, **options)
 
 
 # -- steps shared with the semantic forms ---------------------------------------------------------
@@ -283,38 +313,43 @@ def distances(A: Strings, B: Strings, i: Pairs, j: Pairs, normalised: bool) -> F
     """Return edit distances; NaN where both strings are empty or one is missing."""
     longer = np.maximum(A.length[i], B.length[j])
     values = edit_lengths(A, B, i, j).astype(np.float64)
-    if normalised:
+    if flag("normalised", normalised):
         values /= np.maximum(longer, 1)
     return np.where(_undefined(A, B, i, j, longer), np.nan, values)
 
 
-def single(
-    kernel: Callable[..., Floats], a: ArrayLike, b: ArrayLike, options: dict[str, Any]
-) -> float:
-    """Return the one value of a kernel for two scanpaths."""
+def single(kernel: Kernel, a: ArrayLike, b: ArrayLike, **options: Any) -> float:
+    """Return the one value of a kernel for two scanpaths, for a public function."""
     first, second = as_path(a, "first scanpath"), as_path(b, "second scanpath")
-    zero = np.zeros(1, dtype=np.intp)
-    return float(kernel(pack([first]), pack([second]), zero, zero, **options)[0])
+    zero, sides = np.zeros(1, dtype=np.intp), (pack([first]), pack([second]))
+    value = float(kernel(*sides, zero, zero, **options)[0])
+    doubts(kernel, sides, options, one_pair=True, stacklevel=4)
+    return value
 
 
 def many(
-    kernel: Callable[..., Floats],
+    kernel: Kernel,
     prediction: ArrayLike,
     references: Sequence[ArrayLike],
-    options: dict[str, Any],
-    truncate: int | None,
-    truncate_references: bool,
+    cut: tuple[int | None, bool],
     higher: bool,
+    **options: Any,
 ) -> AgainstMany:
-    """Run a kernel for one scanpath against many, and summarise."""
+    """Run a kernel for one scanpath against many, and summarise.
+
+    `cut` is how many fixations count (None: all) and whether that holds for the references too.
+    """
+    truncate, truncate_references = cut
     check_options(truncate, None)
+    truncate_references = flag("truncate_references", truncate_references)
+    references = items("references", references, "a list of scanpaths")
     if len(references) == 0:
         raise DataError("there is no reference to compare with", expected="one scanpath or more")
     paths = pack([prediction, *references])
     if truncate is not None:
         length = paths.length.copy()
-        cut = slice(None) if truncate_references else slice(1)
-        length[cut] = np.minimum(length[cut], int(truncate))
+        those = slice(None) if truncate_references else slice(1)
+        length[those] = np.minimum(length[those], int(truncate))
         paths = replace(paths, length=length)
     j = np.arange(1, len(paths))
     values = kernel(paths, paths, np.zeros_like(j), j, **options)
@@ -323,12 +358,6 @@ def many(
     mean = float(known.mean()) if n else float("nan")
     best = float(known.max() if higher else known.min()) if n else float("nan")
     return AgainstMany(values, mean, best, n, len(values) - n)
-
-
-def _options(
-    clusters: Clusters, size: tuple[float, float], truncate: int | None, bin_ms: float | None
-) -> dict[str, Any]:
-    return {"clusters": clusters, "size": size, "truncate": truncate, "bin_ms": bin_ms}
 
 
 def _undefined(A: Strings, B: Strings, i: Pairs, j: Pairs, longer: Any) -> NDArray[np.bool_]:
@@ -346,11 +375,7 @@ def _both(
     bin_ms: float | None,
 ) -> tuple[Strings, Strings, Pairs, Pairs]:
     if not isinstance(clusters, Clusters):
-        raise DataError(
-            "clusters are needed, with the image size that they belong to",
-            expected="a Clusters object, see fit_clusters and load_clusters",
-            found=type(clusters).__name__,
-        )
+        raise wrong("clusters", "Clusters of the image: fit_clusters or load_clusters", clusters)
 
     def encode(part: Packed) -> Strings:
         codes = clusters.nearest(part.x, part.y, size)

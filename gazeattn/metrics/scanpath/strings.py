@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gazeattn.errors import DataError
+from gazeattn.metrics._options import as_number, wrong
 from gazeattn.metrics.scanpath._blocks import one_of, one_pair, size_of, whole
 from gazeattn.metrics.scanpath._grid import CELLS, before, blocks, corner, diagonals
-from gazeattn.metrics.scanpath._grid import outside as count_outside
 from gazeattn.metrics.scanpath._packed import Floats, Packed, Whole, pack
+from gazeattn.metrics.scanpath._places import OUTSIDE, treated, with_outside
 from gazeattn.metrics.scanpath._strings import Strings, common_lengths, edit_lengths
 from gazeattn.registry import register_metric
 
@@ -26,14 +27,14 @@ __all__ = [
     "levenshtein_similarity_pairs",
 ]
 
-OUTSIDE = ("overflow", "clip", "undefined")
+_EFFECT = "where their cell numbers run into other rows"
+WRITABLE = ("keep", "clip", "drop", "raise")
 _FAR = 2.0**52  # beyond this a cell number is no whole number any more
 
 
-def _written(paths: list[Packed], size: object, grid: int, off: str) -> list[Strings]:
+def _written(paths: list[Packed], size: object, grid: int, off: str | None) -> list[Strings]:
     """Return the symbols of several packs, from 0 upwards, the same symbol for the same cell."""
     n, (width, height) = whole("grid", grid), size_of(size)
-    one_of("treatment of fixations outside", off, OUTSIDE)
     step_x, step_y = width // n, height // n
     if step_x < 1 or step_y < 1:
         raise DataError("the grid is too fine", expected="cells of a pixel or more", found=str(n))
@@ -53,14 +54,7 @@ def _written(paths: list[Packed], size: object, grid: int, off: str) -> list[Str
         cells = [np.searchsorted(known, c) for c in cells]
         highest = len(known) - 1
     return [
-        Strings(
-            c,
-            p.length,
-            highest + 1,
-            count_outside(p, (width, height)) > 0
-            if off == "undefined"
-            else np.zeros(len(p), dtype=bool),
-        )
+        Strings(c, p.length, highest + 1, np.zeros(len(p), dtype=bool))
         for p, c in zip(paths, cells, strict=True)
     ]
 
@@ -76,13 +70,13 @@ def _over_pairs(
     j: NDArray[np.integer],
     size: object,
     grid: int,
-    off: str,
+    off: str | None,
 ) -> Floats:
     strings = _written([A] if B is A else [A, B], size, grid, off)
     a, b = strings[0], strings[-1]
     ours, theirs = np.asarray(i, dtype=np.intp), np.asarray(j, dtype=np.intp)
     out = distances(a, b, ours, theirs).astype(np.float64)
-    out[a.missing[ours] | b.missing[theirs]] = np.nan
+    out[(a.length[ours] == 0) & (b.length[theirs] == 0)] = np.nan
     return out
 
 
@@ -96,6 +90,7 @@ def _edits(cost: int) -> _Distances:
     return distances
 
 
+@with_outside(*OUTSIDE, effect=_EFFECT)
 def levenshtein_pairs(
     A: Packed,
     B: Packed,
@@ -105,16 +100,15 @@ def levenshtein_pairs(
     size: tuple[float, float],
     grid: int = 5,
     substitution: int = 1,
-    outside: str = "overflow",
+    outside: str | None = None,
 ) -> Floats:
     """Return the distances of many pairs at once, (n_pairs,); see `levenshtein`."""
-    if substitution not in (1, 2):
-        raise DataError(
-            "the cost of a substitution is wrong", expected="1 or 2", found=substitution
-        )
+    if as_number(substitution) not in (1, 2):
+        raise wrong("substitution", "1 or 2", substitution)
     return _over_pairs(_edits(int(substitution)), A, B, i, j, size, grid, outside)
 
 
+@with_outside(*OUTSIDE, effect=_EFFECT)
 def levenshtein_similarity_pairs(
     A: Packed,
     B: Packed,
@@ -123,7 +117,7 @@ def levenshtein_similarity_pairs(
     *,
     size: tuple[float, float],
     grid: int = 5,
-    outside: str = "overflow",
+    outside: str | None = None,
 ) -> Floats:
     """Return the similarities of many pairs at once, (n_pairs,); see `levenshtein_similarity`."""
     distance = _over_pairs(_edits(1), A, B, i, j, size, grid, outside)
@@ -131,6 +125,7 @@ def levenshtein_similarity_pairs(
     return np.where(longer > 0, 1 - distance / np.maximum(longer, 1), np.nan)
 
 
+@with_outside(*OUTSIDE, effect=_EFFECT)
 def damerau_levenshtein_pairs(
     A: Packed,
     B: Packed,
@@ -139,7 +134,7 @@ def damerau_levenshtein_pairs(
     *,
     size: tuple[float, float],
     grid: int = 5,
-    outside: str = "overflow",
+    outside: str | None = None,
 ) -> Floats:
     """Return the distances of many pairs at once, (n_pairs,); see `damerau_levenshtein`."""
     return _over_pairs(_damerau, A, B, i, j, size, grid, outside)
@@ -226,15 +221,18 @@ def grid_strings(
     *,
     size: tuple[float, float],
     grid: int = 5,
-    outside: str = "overflow",
+    outside: str | None = None,
 ) -> list[Whole]:
     """Return the cell numbers that the edit distances see, one array per path.
 
-    They are column + row * grid. With ``outside="overflow"`` a fixation left of or above the
+    They are column + row * grid. With ``outside="keep"`` a fixation left of or above the
     stimulus has a number below 0, and one right of it a number of the next row.
+    ``"undefined"`` is no choice here, since such a path has no string.
     """
     (width, height), n = size_of(size), whole("grid", grid)
-    packed = pack(paths)
+    outside = "keep" if outside is None else outside
+    one_of("treatment of fixations outside the stimulus", outside, WRITABLE)
+    packed, _ = treated(pack(paths), size, outside)
     _written([packed], size, grid, outside)  # refuses what cannot be used
     column = np.floor(np.trunc(packed.x) / (width // n))
     row = np.floor(np.trunc(packed.y) / (height // n))
@@ -245,21 +243,13 @@ def grid_strings(
 
 
 def _reason(a: ArrayLike, b: ArrayLike, **parameters: Any) -> str:
-    paths = pack([a, b])
-    if parameters.get("outside") == "undefined" and count_outside(paths, parameters["size"]).any():
-        return "a fixation lies outside the stimulus"
-    return ""
-
-
-def _reason_similarity(a: ArrayLike, b: ArrayLike, **parameters: Any) -> str:
-    if not pack([a, b]).length.any():
-        return "both scanpaths are empty"
-    return _reason(a, b, **parameters)
+    return "" if pack([a, b]).length.any() else "both scanpaths are empty"
 
 
 _CONVENTION = (
     "grid x grid cells of floor(size / grid) pixels after truncation; fixations past the last "
-    "cell overflow into the next number, as in the published copies (outside='clip': they do not)"
+    "cell overflow into the next number, as in the published copies (outside='clip': they do not); "
+    "two empty paths are undefined"
 )
 
 
@@ -277,6 +267,7 @@ _CONVENTION = (
     kernel=levenshtein_pairs,
     columns=None,
     reason=_reason,
+    outside=OUTSIDE,
     needs_size=True,
 )
 def levenshtein(
@@ -286,7 +277,7 @@ def levenshtein(
     size: tuple[float, float],
     grid: int = 5,
     substitution: int = 1,
-    outside: str = "overflow",
+    outside: str | None = None,
 ) -> float:
     """Return the edit distance of two scanpaths written as strings of grid cells.
 
@@ -302,9 +293,16 @@ def levenshtein(
     substitution
         Cost of a substitution, 1 or 2. Insertions and deletions cost 1.
     outside
-        Fixations past the last cell or off the stimulus: ``"overflow"`` lets the number run on
-        (column + row * grid), as the published copies do; ``"clip"`` counts them in the last cell;
-        ``"undefined"`` gives NaN for fixations off the stimulus (and clips nothing).
+        Fixations off the stimulus. ``"keep"`` (the default, as the published copies do) lets the
+        number run on, column + row * grid, so that one right of the stimulus shares its cell with
+        one at the left of the next row. ``"clip"`` moves them to the border, and counts pixels
+        past the last cell in that cell. ``"drop"`` leaves them out; ``"undefined"`` gives NaN;
+        ``"raise"`` is an error. Without a choice there is a warning.
+
+    Returns
+    -------
+    float
+        NaN for two empty paths; the length of the other for one empty.
 
     Raises
     ------
@@ -334,10 +332,11 @@ def levenshtein(
     formula="1 - levenshtein / longer length",
     citation="Levenshtein 1966, Soviet Physics Doklady 10; Foulsham & Underwood 2008, Journal of "
     "Vision 8(2):6",
-    convention=_CONVENTION + "; two empty paths are undefined",
+    convention=_CONVENTION,
     kernel=levenshtein_similarity_pairs,
     columns=None,
-    reason=_reason_similarity,
+    reason=_reason,
+    outside=OUTSIDE,
     needs_size=True,
 )
 def levenshtein_similarity(
@@ -346,7 +345,7 @@ def levenshtein_similarity(
     *,
     size: tuple[float, float],
     grid: int = 5,
-    outside: str = "overflow",
+    outside: str | None = None,
 ) -> float:
     """Return 1 - `levenshtein` / longer length; NaN for two empty paths, 0 for one empty."""
     return float(
@@ -368,6 +367,7 @@ def levenshtein_similarity(
     kernel=damerau_levenshtein_pairs,
     columns=None,
     reason=_reason,
+    outside=OUTSIDE,
     needs_size=True,
 )
 def damerau_levenshtein(
@@ -376,7 +376,7 @@ def damerau_levenshtein(
     *,
     size: tuple[float, float],
     grid: int = 5,
-    outside: str = "overflow",
+    outside: str | None = None,
 ) -> float:
     """Return the edit distance with swaps of neighbours (unrestricted); see `levenshtein`."""
     return float(one_pair(damerau_levenshtein_pairs, a, b, size=size, grid=grid, outside=outside))

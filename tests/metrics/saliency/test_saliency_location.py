@@ -13,6 +13,7 @@ import pytest
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.losses import LossLog
 from gazeattn.metrics import saliency
+from gazeattn.metrics.saliency._passes import moments
 
 RAMP = np.arange(12.0).reshape(3, 4)
 AT_FIXATIONS: list[Any] = [
@@ -306,3 +307,20 @@ def test_values_fall_towards_lower_places() -> None:
     one_by_one = [saliency.auc(RAMP, [(i % 4, i // 4)]) for i in range(12)]
     assert all(a < b for a, b in pairwise(one_by_one))
     assert np.mean(one_by_one) == pytest.approx(0.5, abs=1e-15)
+
+
+@pytest.mark.parametrize("n", [1, 7, 255, 256, 257, 65536, 65537, 130000])
+@pytest.mark.parametrize("offset", [0.0, 3.0, -1e6, 1e-9])
+def test_mean_and_spread_are_those_of_long_doubles(n: int, offset: float) -> None:
+    rng = np.random.default_rng(n)
+    for values in (rng.random(n) ** 6, rng.normal(size=n), np.where(rng.random(n) < 0.01, 1.0, 0)):
+        array = (values + offset).reshape(1, -1)
+        found = moments(array)
+        exact = array.astype(np.longdouble)
+        if found.constant:
+            assert np.ptp(array) <= 1e-14 * abs(offset)
+            continue
+        size = float(np.abs(exact).mean() + exact.std())
+        assert abs(found.mean - float(exact.mean())) <= 1e-14 * size
+        # digits that the values themselves lost to the offset are not asked for
+        assert found.std == pytest.approx(float(exact.std()), rel=1e-12, abs=1e-15 * size)

@@ -45,6 +45,30 @@ def test_golden_centers(golden: Any) -> None:
     assert equal >= 3
 
 
+@pytest.mark.parametrize("kind", ["scattered", "whole pixels", "few places", "two rows"])
+def test_clusters_are_those_of_scikit_learn_to_the_bit(kind: str) -> None:
+    from sklearn.cluster import MeanShift, estimate_bandwidth
+
+    rng = np.random.default_rng(7)
+    for n in (2, 3, 11, 31, 64, 130):
+        points = rng.uniform(0, 380, (n, 2))
+        if kind == "whole pixels":
+            points = np.round(points / 10)
+        elif kind == "few places":
+            points = np.round(points / 100) * 40
+        elif kind == "two rows":
+            points[:, 1] = 50.0 * (np.arange(n) % 2)
+        for bandwidth in (1.0, 10.0, 50.0, 150.0):
+            found = fit_clusters([points], size=SIZE, bandwidth=bandwidth)
+            theirs = MeanShift(bandwidth=bandwidth).fit(points).cluster_centers_
+            np.testing.assert_array_equal(found.centers, theirs)
+        if n > 11:
+            for quantile in (0.1, 0.3, 1.0):
+                one = fit_clusters([points], size=SIZE, factors=[1], quantile=quantile)
+                estimate = estimate_bandwidth(points, quantile=quantile)
+                assert one.bandwidth == pytest.approx(estimate, rel=1e-9)
+
+
 def test_three_blobs_are_three_clusters() -> None:
     paths = blobs()
     found = fit_clusters(paths, size=SIZE)

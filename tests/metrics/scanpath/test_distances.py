@@ -22,6 +22,9 @@ from gazeattn.metrics.scanpath.distances import (
 )
 from gazeattn.metrics.scanpath.warping import discrete_frechet, dtw, dtw_pairs
 
+# many paths here are off the stimulus on purpose; test_contract looks at the warnings
+pytestmark = pytest.mark.filterwarnings("ignore:.*off the stimulus")
+
 # distances: a0 to b 4, 5, 3... in the rows below
 A = np.array([[0.0, 0.0], [3.0, 0.0]])
 B = np.array([[0.0, 4.0], [3.0, 4.0], [3.0, 0.0]])

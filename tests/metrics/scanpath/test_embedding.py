@@ -15,6 +15,9 @@ from gazeattn.metrics.scanpath.embedding import (
     time_delay_embedding,
 )
 
+# many paths here are off the stimulus on purpose; test_contract looks at the warnings
+pytestmark = pytest.mark.filterwarnings("ignore:.*off the stimulus")
+
 A = np.array([[0.0, 0.0], [3.0, 0.0]])
 B = np.array([[0.0, 4.0], [3.0, 4.0], [3.0, 0.0]])
 

@@ -19,6 +19,12 @@ from gazeattn.metrics.scanpath.multimatch import (
 )
 from gazeattn.metrics.scanpath.pairwise import undefined_reason
 
+# many paths here are off the stimulus, or of a few ms, on purpose; see test_contract, test_packed
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*off the stimulus"),
+    pytest.mark.filterwarnings("ignore:.*look like seconds"),
+]
+
 SIZE = (800, 600)
 
 

@@ -330,7 +330,8 @@ def test_pairs_within():
 
 def test_reasons():
     empty, path = np.zeros((0, 2)), [[1, 1], [2, 2], [3, 9]]
-    assert undefined_reason("levenshtein", empty, empty, size=SIZE) == ""
+    assert "both" in undefined_reason("levenshtein", empty, empty, size=SIZE)
+    assert undefined_reason("levenshtein", empty, path, size=SIZE) == ""
     assert "0 fixations" in undefined_reason("multimatch", empty, path, size=SIZE)
     assert "duration" in undefined_reason("multimatch", path, path, size=SIZE)
     with pytest.raises(UnknownNameError):

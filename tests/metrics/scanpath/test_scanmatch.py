@@ -12,6 +12,12 @@ from gazeattn.metrics.scanpath._packed import pack
 from gazeattn.metrics.scanpath.pairwise import undefined_reason
 from gazeattn.metrics.scanpath.scanmatch import scanmatch, scanmatch_pairs, scanmatch_strings
 
+# many paths here are off the stimulus, or of a few ms, on purpose; see test_contract, test_packed
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*off the stimulus"),
+    pytest.mark.filterwarnings("ignore:.*look like seconds"),
+]
+
 SIZE = (800, 600)
 
 
@@ -208,7 +214,7 @@ def test_many_at_once_equal_one_by_one(options):
         ({"time_bin": 0}, DataError),
         ({"time_bin": -50}, DataError),
         ({"convention": "matlab"}, UnknownNameError),
-        ({"outside": "drop"}, UnknownNameError),
+        ({"outside": "keep"}, UnknownNameError),
     ],
 )
 def test_wrong_parameters(wrong, error):

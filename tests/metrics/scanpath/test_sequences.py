@@ -316,7 +316,7 @@ def test_wrong_parameters(wrong: dict[str, Any]) -> None:
 
 
 def test_clusters_of_another_kind_are_refused() -> None:
-    with pytest.raises(DataError, match="Clusters object"):
+    with pytest.raises(DataError, match="Clusters of the image"):
         sequence_score(path("a"), path("a"), clusters=np.zeros((2, 2)), size=SIZE)  # type: ignore[arg-type]
 
 

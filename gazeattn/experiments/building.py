@@ -1,0 +1,154 @@
+"""From a configuration to a model that is ready to be trained, and back from a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+
+from gazeattn import registry
+from gazeattn.datamodules import Scanpaths
+from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.experiments.config import conf_folder
+from gazeattn.experiments.training import BEST, Training
+from gazeattn.models.scanpath.base import FeatureSpec, NetworkModel, ScanpathModel
+
+OWN = ("name", "training", "sizes", "backbone_weights")
+"""Keys of a model's configuration that are no arguments of its class."""
+
+
+def model_names() -> list[str]:
+    """Return the names of the model configurations."""
+    return sorted(p.stem for p in (conf_folder() / "model").glob("*.yaml"))
+
+
+def read_model(name: str) -> dict[str, Any]:
+    """Return the configuration of a model as it stands in its file.
+
+    Raises
+    ------
+    UnknownNameError
+        No such configuration.
+    """
+    path = conf_folder() / "model" / f"{name}.yaml"
+    if not path.is_file():
+        raise UnknownNameError("model", name, model_names())
+    plain = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    assert isinstance(plain, dict)
+    return {str(k): v for k, v in plain.items()}
+
+
+def sized(config: Mapping[str, Any], size: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a model's configuration with the reductions of a size.
+
+    Parameters
+    ----------
+    config
+        With the reductions of each size under ``sizes``.
+    size
+        ``"tiny"``, ``"cpu"`` or ``"full"``.
+    overrides
+        Keys that the user has set, ``"training.max_epochs"``: they win over the reductions.
+    """
+    plain = deepcopy(dict(config))
+    sizes = plain.pop("sizes", None) or {}
+    if sizes and size not in sizes:
+        raise UnknownNameError("size", size, sizes)
+    changes = deepcopy(sizes.get(size) or {})
+    training = {**(plain.get("training") or {}), **(changes.pop("training", None) or {})}
+    made = {**plain, **changes}
+    if training:
+        made["training"] = training
+    for key in overrides:
+        parts = key.split(".")
+        source: Any = config
+        target: Any = made
+        for part in parts[:-1]:
+            source, target = source[part], target.setdefault(part, {})
+        target[parts[-1]] = source[parts[-1]]
+    return made
+
+
+def feature_spec(config: Mapping[str, Any]) -> FeatureSpec | None:
+    """Return what a model wants of a backbone, None where it sees no picture."""
+    if not config.get("backbone"):
+        return None
+    width, height = config["image_size"]
+    strides = tuple(int(s) for s in config["strides"])
+    return FeatureSpec(str(config["backbone"]), (int(width), int(height)), strides)
+
+
+def with_features(
+    paths: Sequence[Scanpaths],
+    spec: FeatureSpec | None,
+    root: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Scanpaths]:
+    """Return scanpaths with the features of every stimulus, each picture seen once."""
+    if spec is None:
+        return list(paths)
+    from gazeattn.models.layers.features import FeatureStore
+
+    store = FeatureStore(spec, root)
+    stimuli = {n: s for p in paths for n, s in p.stimuli.items()}
+    store.fill(list(stimuli.values()), progress=progress)
+    return [p.with_features(store) for p in paths]
+
+
+def build(
+    config: Mapping[str, Any], channels: Mapping[str, int] | None = None, seed: int = 0
+) -> ScanpathModel:
+    """Return a model from its configuration (`sized`).
+
+    Parameters
+    ----------
+    config
+        ``name`` is that of a registered model; the rest are its arguments.
+    channels
+        Channels of each map of features, for models that see pictures.
+    seed
+        Of the initial weights.
+    """
+    kind = registry.scanpath_models.get(str(config["name"])).obj
+    arguments = {k: v for k, v in config.items() if k not in OWN}
+    if channels:
+        arguments["channels"] = dict(channels)
+    state = torch.get_rng_state()
+    try:
+        torch.manual_seed(seed)
+        made = kind(**arguments)
+    except TypeError as error:
+        raise DataError(
+            f"the configuration of {config['name']} does not fit its model", found=str(error)
+        ) from None
+    finally:
+        torch.set_rng_state(state)
+    return made
+
+
+def channels_of(paths: Scanpaths) -> dict[str, int]:
+    """Return the channels of each map of features of the first stimulus."""
+    first = next(iter(paths.stimuli.values()))
+    return {k: int(v.shape[0]) for k, v in first.features.items()}
+
+
+def training_of(config: Mapping[str, Any]) -> Training:
+    """Return the training settings of a model's configuration."""
+    return Training.of(config.get("training") or {})
+
+
+def load_network(config: Mapping[str, Any], folder: Path) -> NetworkModel:
+    """Return the trained network of a run folder, with the weights of its best epoch."""
+    path = folder / "checkpoints" / BEST
+    if not path.is_file():
+        raise DataError(
+            "the run has no trained model", source=folder, expected=f"checkpoints/{BEST}"
+        )
+    kind = registry.scanpath_models.get(str(config["name"])).obj
+    model = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    assert isinstance(model, NetworkModel)
+    return model.eval()

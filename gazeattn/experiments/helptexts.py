@@ -1,0 +1,111 @@
+"""Help of the commands whose arguments are Hydra's."""
+
+from __future__ import annotations
+
+_HYDRA = """
+options of Hydra:
+  -m, --multirun      run every combination of comma-separated values
+  --cfg job           show the whole configuration and stop
+  --hydra-help        everything else that Hydra can do
+"""
+
+_COMPARE = """\
+usage: gazeattn compare [KEY=VALUE ...] [-m] [--cfg job]
+
+Compare human reading attention with a language model's attention: word measures from fixations,
+attention methods, baselines, a noise ceiling and significance. Ends with a table and report.html.
+
+examples:
+  gazeattn compare
+  gazeattn compare dataset=onestop_sample lm=minilm attention.methods=[raw,rollout]
+  gazeattn compare dataset=table dataset.fixations=F.csv dataset.words=W.csv
+  gazeattn compare lm=path/to/model measures=[gaze_duration] hydra.run.dir=outputs/mine
+  gazeattn compare -m lm=smollm2-135m,minilm question=true,false
+
+choices:
+{choices}
+
+values (see conf/compare.yaml):
+  measures, metrics, baselines, controls, head_metrics     lists of names
+  topk, level, average, question, limit, seed              numbers and switches
+  root, fetch, overwrite                                   files
+  attention.*                                              conventions of the model side
+
+"""
+
+_TRAIN = """\
+usage: gazeattn train [KEY=VALUE ...] [-m] [--cfg job]
+
+Train one scanpath model and say how well it predicts people on the validation part, beside the
+centre bias. The run folder holds the model (see predict), its curves and a report. A run that was
+stopped goes on with resume=FOLDER, to the same result.
+
+examples:
+  gazeattn train model=tpp_gaze dataset=osie
+  gazeattn train model=hat size=tiny
+  gazeattn train model=tpp_gaze model.lr=0.0003 model.training.max_epochs=20 seed=1
+  gazeattn train -m model=tpp_gaze,hat seed=0,1,2
+  gazeattn train model=tpp_gaze resume=outputs/train/2026-01-31/12-00-00-000000
+
+choices:
+{choices}
+
+values (see conf/train.yaml):
+  model.*                 arguments of the model; model.training.* how it is trained
+  split.*, grid, shortest data and maps
+  seed, resume, accelerator, root, fetch, overwrite
+"""
+
+_BENCHMARK = """\
+usage: gazeattn benchmark NAME [KEY=VALUE ...] [--cfg job]
+
+benchmarks:
+  scanpath    all scanpath models over the pictures of a data set, beside baselines and ceilings
+
+gazeattn benchmark NAME --help shows the options of one.
+"""
+
+_SCANPATH = """\
+usage: gazeattn benchmark scanpath [KEY=VALUE ...] [--cfg job]
+
+Train every model with every seed, test it on pictures that it has not seen, and write one table
+beside baselines and ceilings. Finished rows are kept: the same command goes on with the rest.
+
+examples:
+  gazeattn benchmark scanpath dataset=osie
+  gazeattn benchmark scanpath size=tiny seeds=[0]
+  gazeattn benchmark scanpath models=[tpp_gaze] publish=docs/results
+
+choices:
+{choices}
+
+values (see conf/benchmark_scanpath.yaml):
+  models, baselines, ceilings   names of conf/model
+  seeds, splits, grid, split.*, shortest
+  publish                       folder for the table as JSON
+  workers, accelerator, root, fetch, overwrite
+"""
+
+_PREDICT = """\
+usage: gazeattn predict model=RUN image=PICTURE [n=20] [seed=0] [to=FOLDER]
+
+Draw scanpaths of a trained model over a picture: a table (CSV and Parquet), the paths as SVG and
+PNG, and an animation as one HTML file.
+
+examples:
+  gazeattn predict model=outputs/train/2026-01-31/12-00-00-000000 image=photo.jpg
+  gazeattn predict model=RUN image=photo.jpg n=100 to=outputs/photo
+"""
+
+_TEXTS = {
+    "compare": _COMPARE + "\n" + _HYDRA,
+    "train": _TRAIN + _HYDRA,
+    "benchmark": _BENCHMARK,
+    "benchmark_scanpath": _SCANPATH + _HYDRA,
+    "predict": _PREDICT,
+}
+
+
+def help_text(experiment: str, choices: str) -> str:
+    """Return the help of an experiment, with the names of its configuration groups."""
+    return _TEXTS[experiment].replace("{choices}", choices)

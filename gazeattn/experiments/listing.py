@@ -1,0 +1,149 @@
+"""What the listing commands print: data sets, models, methods, metrics, readers."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+from gazeattn import registry
+from gazeattn.errors import GazeattnError
+from gazeattn.experiments.terminal import print_table
+
+
+def datasets(options: argparse.Namespace) -> int:
+    """Run ``gazeattn datasets``."""
+    if options.counts:
+        if options.name is None:
+            raise GazeattnError("--counts needs the name of a data set")
+        return _counts(options.name, options.root)
+    return _entries("data sets", registry.datasets, options)
+
+
+def _counts(name: str, root: str | None) -> int:
+    """Load a data set and print its counts; 1 where they differ from the published ones."""
+    from gazeattn.datasets import load
+    from gazeattn.datasets.corpus import counts
+
+    page = registry.datasets.get(name).info.get("page")
+    dataset = load(name, root)
+    edition = dataset.info.get("edition", "")
+    expected = page.expected.get(edition, {}) if page is not None else {}
+    found = counts(dataset)
+    rows = [
+        (what, f"{found[what]:,}" if what in found else "–", f"{number:,}")
+        for what, number in expected.items()
+    ]
+    rows += [(what, f"{n:,}", "") for what, n in found.items() if what not in expected]
+    print_table(f"{name} {edition}".strip(), ("what", "loaded", "published"), rows)
+    return int(any(found.get(what) != number for what, number in expected.items()))
+
+
+def models(options: argparse.Namespace) -> int:
+    """Run ``gazeattn models``."""
+    from gazeattn.experiments.building import model_names
+
+    if options.name in registry.scanpath_models:
+        return _entries("scanpath models", registry.scanpath_models, options)
+    code = _entries("models", registry.models, options)
+    if options.name is None:
+        rows = [
+            (e.name, str(e.info.get("kind", "–")), str(e.info.get("description", "–")),
+             _short(str(e.info.get("citation", "–"))))
+            for e in registry.scanpath_models
+        ]  # fmt: skip
+        print_table("scanpath models", ("name", "kind", "what it is", "paper"), rows)
+        print(f"model= of gazeattn train and benchmark: {', '.join(model_names())}")
+    print("Any Hugging Face model works too: lm=FOLDER, lm=ORG/NAME or lm=FILE.gguf")
+    return code
+
+
+def _entries(title: str, known: registry.Registry, options: argparse.Namespace) -> int:
+    from gazeattn.downloads import installed_state
+
+    if options.name is not None:
+        entry = known.get(options.name)
+        facts = {k: v for k, v in entry.info.items() if isinstance(v, str | int | float | tuple)}
+        shown = {k: ", ".join(v) if isinstance(v, tuple) else str(v) for k, v in facts.items()}
+        shown["installed"] = installed_state(entry.name, options.root)
+        print_table(entry.name, ("fact", "value"), list(shown.items()))
+        return 0
+    rows = [
+        (
+            entry.name,
+            *(str(entry.info.get(key, "–")) for key in ("task", "size", "licence")),
+            _short(str(entry.info.get("citation", "–"))),
+            installed_state(entry.name, options.root),
+        )
+        for entry in known
+    ]
+    print_table(title, ("name", "task", "size", "licence", "citation", "installed"), rows)
+    return 0
+
+
+def _short(citation: str) -> str:
+    """Return the first author and the year; the whole citation is in the facts of the entry."""
+    pattern = r"(?P<first>[^,(&]+?)(?P<more>[,&].*?| et al\.)?\s*\((?P<year>\d{4})\)"
+    match = re.match(pattern, citation)
+    if match is None:
+        return citation
+    return f"{match['first'].strip()}{' et al.' if match['more'] else ''} ({match['year']})"
+
+
+def methods(options: argparse.Namespace) -> int:
+    """Run ``gazeattn methods``."""
+    rows = [
+        (e.name, str(e.info.get("family", "–")), str(e.info.get("description", "–")))
+        for e in registry.attention_methods
+    ]
+    rows += [(e.name, "baseline", str(e.info.get("description", "–"))) for e in registry.baselines]
+    print_table("attention methods and baselines", ("name", "family", "what it is"), rows)
+    return 0
+
+
+def metrics(options: argparse.Namespace) -> int:
+    """Run ``gazeattn metrics``."""
+    if options.name is not None:
+        entry = registry.metrics.get(options.name)
+        facts = {"range": _range(entry.info.get("bounds")), **entry.info}
+        shown = [
+            (k, ", ".join(map(str, v)) if isinstance(v, tuple) else str(v))
+            for k, v in facts.items()
+            if isinstance(v, str | bool | tuple) and k != "bounds" and v != ()
+        ]
+        print_table(entry.name, ("fact", "value"), shown)
+        return 0
+    rows = [
+        (
+            e.name,
+            str(e.info.get("task", "–")),
+            _range(e.info.get("bounds")),
+            "higher" if e.info.get("higher_is_better") else "lower",
+            str(e.info.get("description", "–")),
+            str(e.info.get("formula") or "–"),
+            _short(str(e.info.get("citation") or "–")),
+        )
+        for e in sorted(registry.metrics, key=lambda e: (str(e.info.get("task")), e.name))
+    ]
+    columns = ("name", "of", "range", "better", "what it is", "formula", "paper")
+    print_table("metrics", columns, rows)
+    return 0
+
+
+def _range(bounds: Any) -> str:
+    if not isinstance(bounds, tuple) or len(bounds) != 2:
+        return "–"
+    return " to ".join("∞" if b == float("inf") else f"{b:g}" for b in bounds)
+
+
+def readers(options: argparse.Namespace) -> int:
+    """Run ``gazeattn readers``."""
+    rows = [
+        (
+            e.name,
+            *(str(e.info.get(k, "–")) for k in ("vendor", "formats", "description", "tested_on")),
+        )
+        for e in registry.readers
+    ]
+    print_table("readers", ("name", "vendor", "files", "what it reads", "tested on"), rows)
+    return 0

@@ -1,0 +1,61 @@
+"""Typed configurations of the experiments that train and test models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gazeattn.experiments.config import DebugConfig, LoggerConfig, SizeConfig
+
+
+@dataclass
+class SplitConfig:
+    """How trials are divided; see `gazeattn.datasets.splits.split`."""
+
+    by: str = "text"
+    shares: list[float] = field(default_factory=lambda: [0.7, 0.15, 0.15])
+    seed: int = 0
+
+
+@dataclass
+class TrainConfig:
+    """Everything that `gazeattn train` can be told."""
+
+    dataset: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    size: SizeConfig = field(default_factory=SizeConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
+    split: SplitConfig = field(default_factory=SplitConfig)
+    grid: list[int] = field(default_factory=lambda: [75, 100])
+    shortest: int = 1
+    seed: int = 0
+    resume: str | None = None
+    accelerator: str = "auto"
+    root: str | None = None
+    fetch: bool = True
+    overwrite: bool = False
+
+
+@dataclass
+class BenchmarkConfig:
+    """Everything that `gazeattn benchmark scanpath` can be told."""
+
+    dataset: dict[str, Any] = field(default_factory=dict)
+    size: SizeConfig = field(default_factory=SizeConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
+    split: SplitConfig = field(default_factory=SplitConfig)
+    models: list[str] = field(default_factory=list)
+    baselines: list[str] = field(default_factory=list)
+    ceilings: list[str] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    grid: list[int] = field(default_factory=lambda: [75, 100])
+    shortest: int = 1
+    splits: int = 20
+    publish: str | None = None
+    workers: int | None = None
+    accelerator: str = "auto"
+    root: str | None = None
+    fetch: bool = True
+    overwrite: bool = False

@@ -1,0 +1,1 @@
+"""Models that are trained on gaze, or compared with it."""

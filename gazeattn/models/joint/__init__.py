@@ -1,0 +1,1 @@
+"""Where a group of people looks together."""

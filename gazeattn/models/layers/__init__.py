@@ -1,0 +1,1 @@
+"""Parts that several models share: backbones, mixtures, position codes, attention."""

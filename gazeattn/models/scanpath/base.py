@@ -1,0 +1,238 @@
+"""What every scanpath model can do, and the training loop that networks share."""
+
+from __future__ import annotations
+
+import abc
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gazeattn.datamodules import ScanpathBatch, Scanpaths, Stimulus, collate
+from gazeattn.errors import CapabilityError, GazeattnError
+
+log = logging.getLogger(__name__)
+Grid = tuple[int, int]
+"""Rows and columns of cells over the whole stimulus."""
+Path = NDArray[np.float64]
+
+
+class NonFiniteLossError(GazeattnError, FloatingPointError):
+    """A loss that is infinite or not a number; the message names the trials of the batch."""
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """What a model wants of a backbone.
+
+    Attributes
+    ----------
+    backbone : str
+        Name, hub id or folder; see `gazeattn.models.layers.backbones`.
+    size : (width, height)
+        The picture is stretched to this before the backbone sees it.
+    strides : tuple of int
+        Maps that are wanted, by their stride in pixels of the resized picture.
+    """
+
+    backbone: str = "efficientnet_lite0"
+    size: tuple[int, int] = (512, 512)
+    strides: tuple[int, ...] = (32,)
+
+
+class ScanpathModel(abc.ABC):
+    """A model of scanpaths over pictures or displays.
+
+    Attributes
+    ----------
+    durations : bool
+        Whether sampled scanpaths have durations.
+    density : bool
+        Whether `log_density` is there.
+    privileged : bool
+        Whether the model needs the fixations of other people on the same stimulus (`observe`): a
+        ceiling, not a competitor.
+    feature_spec : FeatureSpec or None
+        What has to be in `Stimulus.features`; None for models that see no picture.
+    """
+
+    durations: ClassVar[bool] = False
+    density: ClassVar[bool] = True
+    privileged: ClassVar[bool] = False
+    feature_spec: FeatureSpec | None = None
+
+    def fit_statistics(self, train: Scanpaths) -> None:
+        """Take what is not learned by gradients from the training part: scales, densities."""
+        return None
+
+    def observe(self, paths: Scanpaths) -> None:
+        """Show the scanpaths of people on the stimuli to be predicted (privileged models).
+
+        A prediction for a trial leaves out the participant of that trial.
+        """
+        raise CapabilityError(f"{type(self).__name__} does not look at the people it predicts")
+
+    def log_density(self, batch: ScanpathBatch, grid: Grid) -> Tensor:
+        """Return the log-probability of every cell for every fixation, given those before it.
+
+        Parameters
+        ----------
+        batch
+            Scanpaths of people; fixation i is predicted from fixations 0..i-1, the first one from
+            none.
+        grid
+            Rows and columns.
+
+        Returns
+        -------
+        Tensor, shape (batch, length, rows, columns)
+            Natural logarithms; the probabilities of a map sum to 1. Maps of padding mean nothing.
+        """
+        raise CapabilityError(f"{type(self).__name__} has no density of the next fixation")
+
+    @abc.abstractmethod
+    def sample(self, stimulus: Stimulus, n: int, generator: torch.Generator) -> list[Path]:
+        """Draw scanpaths.
+
+        Parameters
+        ----------
+        stimulus
+            With the features of `feature_spec`.
+        n
+            How many.
+        generator
+            Source of all chance: equal states give equal scanpaths.
+
+        Returns
+        -------
+        list of ndarray, shape (length, 2) or (length, 3)
+            x, y in pixels of the stimulus and, where `durations`, milliseconds.
+        """
+
+
+def log_density_of(values: Tensor) -> Tensor:
+    """Return the log-probabilities of maps of non-negative weights, (..., rows, columns).
+
+    A map of zeros becomes uniform.
+    """
+    total = values.sum((-2, -1), keepdim=True)
+    cells = values.shape[-1] * values.shape[-2]
+    tiny = torch.finfo(values.dtype).tiny
+    share = torch.where(
+        total > 0, values / total.clamp_min(tiny), torch.full_like(values, 1 / cells)
+    )
+    return share.clamp_min(tiny).log()
+
+
+class NetworkModel(ScanpathModel, pl.LightningModule):
+    """A scanpath model that learns by gradients.
+
+    A subclass calls ``self.save_hyperparameters()`` first (arguments are plain numbers, texts and
+    lists, so that checkpoints load with the safe loader), sets `feature_spec`, and writes
+    `training_loss`, `sample` and, where it can, `log_density`.
+
+    Parameters
+    ----------
+    lr, weight_decay
+        Of AdamW.
+    warmup_epochs
+        Epochs of linear increase of the learning rate, before the cosine decrease over the rest.
+    """
+
+    whole_stimuli: ClassVar[bool] = False
+    """Whether a batch holds all scanpaths of its stimuli."""
+    nonfinite: str = "stop"
+    """What a loss that is not finite does: ``"stop"`` the training, or ``"skip"`` the batch."""
+
+    def __init__(
+        self, lr: float = 1e-3, weight_decay: float = 0.01, warmup_epochs: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.lr, self.weight_decay, self.warmup_epochs = lr, weight_decay, warmup_epochs
+
+    @abc.abstractmethod
+    def training_loss(self, batch: ScanpathBatch) -> dict[str, Tensor]:
+        """Return ``loss`` (mean over fixations, for the gradient) and its named parts.
+
+        Every value is a scalar tensor. A batch without a fixation that can be learned from
+        returns an empty mapping; it counts as skipped, not as a loss of 0.
+        """
+
+    def training_step(self, batch: ScanpathBatch, batch_idx: int) -> Tensor | None:
+        """Return the loss of a batch, or None where there is nothing to learn from."""
+        return self._step(batch, "train")
+
+    def validation_step(self, batch: ScanpathBatch, batch_idx: int) -> None:
+        """Log the loss of a batch."""
+        self._step(batch, "val")
+
+    def _step(self, batch: ScanpathBatch, part: str) -> Tensor | None:
+        found = self.training_loss(batch)
+        if found and part == "train" and self.nonfinite == "skip":
+            try:
+                check_finite(found, batch.trial)
+            except NonFiniteLossError as error:
+                log.warning("skipped: %s", error)
+                found = {}
+        skipped = float(not found)
+        size = len(batch.trial)
+        epoch: dict[str, Any] = {"on_epoch": True, "on_step": False}
+        self.log(f"{part}/skipped", skipped, reduce_fx="sum", batch_size=size, **epoch)
+        if not found:
+            return None
+        check_finite(found, batch.trial)
+        weight = int(batch.mask.sum())
+        for name, value in found.items():
+            self.log(f"{part}/{name}", value.detach(), batch_size=weight, **epoch)
+        return found["loss"]
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Return AdamW over what is trained."""
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        return torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay)
+
+    def on_train_epoch_start(self) -> None:
+        """Set the learning rate of the epoch: linear warm-up, then cosine decrease.
+
+        It depends on the number of the epoch alone, so that a resumed training goes on as if it
+        had not stopped.
+        """
+        epoch, epochs = self.current_epoch, max(1, int(self.trainer.max_epochs or 1))
+        if epoch < self.warmup_epochs:
+            factor = (epoch + 1) / (self.warmup_epochs + 1)
+        else:
+            done = (epoch - self.warmup_epochs) / max(1.0, epochs - self.warmup_epochs)
+            factor = 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+        for optimizer in self.trainer.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = self.lr * factor
+
+
+def check_finite(parts: dict[str, Tensor], trials: Sequence[str]) -> None:
+    """Raise `NonFiniteLossError` with the trials of the batch where a part is not finite."""
+    for name, value in parts.items():
+        if not bool(torch.isfinite(value.detach()).all()):
+            shown = ", ".join(trials[:5]) + (f" and {len(trials) - 5} more" * (len(trials) > 5))
+            raise NonFiniteLossError(
+                f"{name} is {float(value.detach().mean())} in the batch with trials {shown}"
+            )
+
+
+def one_batch(stimulus: Stimulus, paths: Sequence[Path]) -> ScanpathBatch:
+    """Return a batch of given scanpaths over one stimulus, as for scoring a few of them."""
+    lengths = np.array([len(p) for p in paths], dtype=np.int64)
+    rows = [np.asarray(p, dtype=np.float64).reshape(len(p), -1) for p in paths]
+    full = [r if r.shape[1] == 3 else np.c_[r, np.full(len(r), np.nan)] for r in rows]
+    values = np.concatenate(full) if full else np.zeros((0, 3))
+    ids = np.array([str(i) for i in range(len(paths))], dtype=object)
+    names = np.full(len(paths), stimulus.name, dtype=object)
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    x, y, duration = values.T
+    return collate(Scanpaths(x, y, duration, starts, ids, ids, names, {stimulus.name: stimulus}))
