@@ -162,6 +162,9 @@ _COMMANDS = {
 _EXPERIMENTS = ("compare", "train", "benchmark", "predict")
 _BENCHMARKS = {
     "scanpath": "scanpath models over pictures",
+    "object_search": "sequences of objects on shelves, collages and pages",
+    "search_asymmetry": "zero-shot visual search: six search asymmetries",
+    "joint_attention": "where groups of people look together, on generated scenes",
 }
 
 
@@ -186,11 +189,16 @@ def _experiment(name: str, arguments: list[str]) -> int:
     # Read when torch starts its threads. Active waiting is up to ten times slower where other
     # work holds a core, and hardly faster where none does.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    module = _MODULES.get(name, name)
-    return int(import_module(f"gazeattn.experiments.{module}").main(arguments))
+    module, function = _MAINS.get(name, (name, "main"))
+    return int(getattr(import_module(f"gazeattn.experiments.{module}"), function)(arguments))
 
 
-_MODULES = {"benchmark_scanpath": "benchmark"}
+_MAINS = {
+    "benchmark_scanpath": ("benchmark", "main"),
+    "benchmark_joint_attention": ("joint_attention", "main"),
+    "benchmark_object_search": ("benchmark_apps", "object_search"),
+    "benchmark_search_asymmetry": ("benchmark_apps", "search_asymmetry"),
+}
 
 
 def _listing(name: str) -> Callable[[argparse.Namespace], int]:

@@ -27,6 +27,9 @@ COMMANDS = {"compare", "datasets", "models", "methods", "metrics", "fetch"} | {
     "import",
     "plot",
     "score",
+    "train",
+    "benchmark",
+    "predict",
 }
 
 FENCE = re.compile(
@@ -127,19 +130,21 @@ def test_commands_in_the_texts_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", TEXTS, ids=relative)
 def test_overrides_in_the_texts_are_known(path: Path) -> None:
-    """Every KEY=VALUE after `gazeattn compare` composes, so that no documented key is stale."""
+    """Every KEY=VALUE after an experiment composes, so that no documented key is stale."""
     config = pytest.importorskip("gazeattn.experiments.config")
     from hydra import compose, initialize_config_dir
 
+    config.store_registered()
     for words in shell_lines(path.read_text(encoding="utf-8")):
-        if words[:2] != ["gazeattn", "compare"]:
+        if words[0] != "gazeattn" or words[1:2] not in (["compare"], ["train"], ["benchmark"]):
             continue
+        name = "_".join(words[1:3]) if words[1] == "benchmark" else words[1]
         overrides = [w for w in words[2:] if "=" in w and not w.startswith("-")]
         overrides = [o for o in overrides if not o.startswith(("hydra.", "lm=path/", "lm=org/"))]
         if "-m" in words:  # a sweep: the first of each list of values
             overrides = [re.sub(r"=([^\[\],]+),.*", r"=\1", o) for o in overrides]
         with initialize_config_dir(str(config.conf_folder()), version_base=None):
-            compose("compare", overrides=overrides)
+            compose(name, overrides=overrides)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=relative)
@@ -154,7 +159,7 @@ def test_commands_are_those_of_the_command_line(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit) as stop:
         cli.main(["--help"])
     assert stop.value.code == 0
-    shown = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.M)
+    shown = re.findall(r"^    (\w+)(?: |$)", capsys.readouterr().out, re.M)
     assert set(shown) == COMMANDS
 
 

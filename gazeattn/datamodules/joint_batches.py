@@ -123,8 +123,8 @@ def collate_scenes(
     )
 
 
-class _Positions(Dataset[list[int]]):
-    """Positions as the sampler gives them; the batch is made by `collate_scenes`."""
+class _Positions(Dataset[int]):
+    """Positions; the batch is made by `collate_scenes`."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -132,8 +132,8 @@ class _Positions(Dataset[list[int]]):
     def __len__(self) -> int:
         return self.n
 
-    def __getitem__(self, rows: list[int]) -> list[int]:
-        return rows
+    def __getitem__(self, row: int) -> int:
+        return row
 
 
 class SceneSampler(Sampler[list[int]]):
@@ -190,20 +190,25 @@ class JointDataModule(pl.LightningDataModule):
             )
         self.train, self.valid, self.batch_size, self.seed = train, valid, batch_size, seed
 
-    def _loader(self, scenes: JointScenes, seed: int | None) -> DataLoader[list[int]]:
-        # as `sampler`, since the trainer sets the epoch of that one and not of a `batch_sampler`
+    def _loader(self, scenes: JointScenes, seed: int | None, epoch: int = 0) -> DataLoader[int]:
+        sampler = SceneSampler(len(scenes), self.batch_size, seed)
+        sampler.set_epoch(epoch)
         return DataLoader(
             _Positions(len(scenes)),
-            batch_size=None,
-            sampler=SceneSampler(len(scenes), self.batch_size, seed),
+            batch_sampler=sampler,
             collate_fn=lambda rows: collate_scenes(scenes, rows),
         )
 
-    def train_dataloader(self) -> DataLoader[list[int]]:
-        """Return the shuffled batches; the trainer sets the epoch of their sampler."""
-        return self._loader(self.train, self.seed)
+    def train_dataloader(self) -> DataLoader[int]:
+        """Return the shuffled batches of the trainer's epoch.
 
-    def val_dataloader(self) -> DataLoader[list[int]]:
+        The trainer has to ask anew for every epoch (``reload_dataloaders_every_n_epochs=1``): a
+        batch sampler of one's own is not told of epochs.
+        """
+        epoch = 0 if self.trainer is None else self.trainer.current_epoch
+        return self._loader(self.train, self.seed, epoch)
+
+    def val_dataloader(self) -> DataLoader[int]:
         """Return the validation batches in fixed order."""
         return self._loader(self.valid, None)
 

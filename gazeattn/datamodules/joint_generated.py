@@ -168,10 +168,17 @@ def _tables(
     return scenes, people, pd.concat(rows, ignore_index=True)
 
 
-def generate_joint_scenes(sequences: int, **options: object) -> JointScenes:
-    """Return generated scenes; see `generate_joint_tables` for the options."""
-    tables = generate_joint_tables(sequences, **options)  # type: ignore[arg-type]
-    return joint_scenes_of(*tables, actions=ACTIONS)
+def generate_joint_scenes(
+    sequences: int, *, with_actions: bool = True, **options: object
+) -> JointScenes:
+    """Return generated scenes; see `generate_joint_tables` for the options.
+
+    Without actions the scenes are the same, but it is not noted what the people do.
+    """
+    scenes, people, targets = generate_joint_tables(sequences, **options)  # type: ignore[arg-type]
+    if not with_actions:
+        return joint_scenes_of(scenes, people.drop(columns="action"), targets)
+    return joint_scenes_of(scenes, people, targets, actions=ACTIONS)
 
 
 def generated_objects(

@@ -102,9 +102,9 @@ def objects_at(xy: ArrayLike, boxes: ArrayLike) -> NDArray[np.int64]:
     """
     at = np.asarray(xy, dtype=np.float64).reshape(-1, 2)[:, None]
     box = np.asarray(boxes, dtype=np.float64).reshape(-1, 4)
-    inside = ((at >= box[:, :2]) & (at <= box[:, 2:])).all(-1)
+    inside: NDArray[np.bool_] = np.all((at >= box[:, :2]) & (at <= box[:, 2:]), axis=-1)
     far = np.hypot(*np.moveaxis(at - (box[:, :2] + box[:, 2:]) / 2, -1, 0))
-    far = np.where(inside | ~inside.any(1, keepdims=True), far, np.inf)
+    far = np.where(inside | ~np.any(inside, axis=1, keepdims=True), far, np.inf)
     return far.argmin(1).astype(np.int64)
 
 
@@ -319,7 +319,9 @@ class ObjectBatch:
 
     def to(self, device: torch.device | str) -> ObjectBatch:
         """Return the batch on a device."""
-        moved = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        moved: dict[str, Any] = {
+            k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)
+        }
         return replace(self, **moved)
 
 

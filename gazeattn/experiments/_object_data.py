@@ -45,8 +45,10 @@ def parts_of(
     paths: ObjectScanpaths, divided: Split, name: str, fold: str, displays: int | None
 ) -> Parts:
     """Return the parts of a split, with at most `displays` displays each."""
-    found = [limited(paths.part(divided, p), displays) for p in ("train", "val", "test")]
-    return Parts(name, fold, *found, split=f"by {name}, {divided.digest[:12]}")
+    train, valid, test = (
+        limited(paths.part(divided, p), displays) for p in ("train", "val", "test")
+    )
+    return Parts(name, fold, train, valid, test, f"by {name}, {divided.digest[:12]}")
 
 
 def limited(paths: ObjectScanpaths, displays: int | None) -> ObjectScanpaths:
@@ -102,7 +104,7 @@ def shelf_parts(
         )
         first += count
     text = f"{n[0]}, {n[1]} and {n[2]} shelves, seed {seed}"
-    return Parts("shelf", "0", *made, split=text), shelves
+    return Parts("shelf", "0", made[0], made[1], made[2], text), shelves
 
 
 def as_visits(paths: ObjectScanpaths, longest: int, lost: LossLog | None = None) -> ObjectScanpaths:
@@ -143,7 +145,7 @@ def reading_parts(
     divided = split(chosen, by="text", shares=(0.7, 0.15, 0.15), seed=0)
     parts = parts_of(paths, divided, "text", "0", displays)
     questions = kept.drop_duplicates("layout").set_index("layout")["question"]
-    filled = {}
+    filled: dict[str, Any] = {}
     for part in ("train", "valid", "test"):
         mine: ObjectScanpaths = getattr(parts, part)
         features: dict[str, Mapping[str, Tensor]] = {}

@@ -23,6 +23,7 @@ from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.building import (
     build,
     channels_of,
+    ensure_weights,
     feature_spec,
     load_network,
     read_model,
@@ -335,6 +336,9 @@ def run_benchmark(
     root = original_path(cfg.root, base)
     cfg.publish = original_path(cfg.publish, base)
     lost = LossLog()
+    labels = (*cfg.models, *cfg.baselines, *cfg.ceilings)
+    configs = [sized(read_model(n), cfg.size.name) for n in labels]
+    ensure_weights(configs, root, cfg.fetch)
     with StageProgress() as bar:
         bar.stage("reading the data set")
         dataset = load_dataset(cfg.dataset, root, base)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from gazeattn import registry
+from gazeattn.assets import ASSETS
 from gazeattn.datamodules import Scanpaths
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.experiments.config import conf_folder
@@ -74,8 +75,8 @@ def sized(config: Mapping[str, Any], size: str, overrides: Sequence[str] = ()) -
 
 
 def feature_spec(config: Mapping[str, Any]) -> FeatureSpec | None:
-    """Return what a model wants of a backbone, None where it sees no picture."""
-    if not config.get("backbone"):
+    """Return what a model wants of a backbone, None where it sees no picture or runs its own."""
+    if not config.get("backbone") or not config.get("strides"):
         return None
     width, height = config["image_size"]
     strides = tuple(int(s) for s in config["strides"])
@@ -97,6 +98,16 @@ def with_features(
     stimuli = {n: s for p in paths for n, s in p.stimuli.items()}
     store.fill(list(stimuli.values()), progress=progress)
     return [p.with_features(store) for p in paths]
+
+
+def ensure_weights(configs: Iterable[Mapping[str, Any]], root: str | None, fetch: bool) -> None:
+    """Download the weights of default backbones that are not on this machine, where allowed."""
+    from gazeattn.downloads import fetch_all, installed_state
+
+    wanted = {str(c.get("backbone")).replace("_", "-") for c in configs}
+    missing = [n for n in sorted(wanted & set(ASSETS)) if installed_state(n, root) != "yes"]
+    if missing and fetch:
+        fetch_all(missing, root)
 
 
 def build(

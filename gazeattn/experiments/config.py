@@ -202,7 +202,7 @@ def prepare_overrides(arguments: Sequence[str], config_name: str = "compare") ->
         overrides = OverridesParser.create().parse_overrides(texts)
     except HydraException as error:
         raise ConfigError(f"cannot read the override: {str(error).splitlines()[0]}") from error
-    known = groups()
+    known = groups_of(config_name)
     keys = _known_keys(config_name, known)
     for override in overrides:
         _check_override(override, known, keys)
@@ -236,7 +236,8 @@ def _known_keys(config_name: str, group_names: Sequence[str]) -> set[str]:
         if _is_ours(entry):
             result |= {f"dataset.{p}" for p in inspect.signature(entry.obj).parameters}
     for name, kind in (("attention", AttentionConfig), ("logger", LoggerConfig)):
-        result |= {f"{name}.{f.name}" for f in dataclasses.fields(kind)}
+        if name in group_names:
+            result |= {f"{name}.{f.name}" for f in dataclasses.fields(kind)}
     return {k for k in result if not k.startswith(("hydra", "defaults"))}
 
 

@@ -60,7 +60,10 @@ _BENCHMARK = """\
 usage: gazeattn benchmark NAME [KEY=VALUE ...] [--cfg job]
 
 benchmarks:
-  scanpath    all scanpath models over the pictures of a data set, beside baselines and ceilings
+  scanpath          all scanpath models over the pictures of a data set, beside baselines
+  object_search     OAT: sequences of objects on collages, generated shelves and pages of words
+  search_asymmetry  eccNET and IVSN in six experiments on search asymmetry, displays drawn anew
+  joint_attention   PJAE: where groups of people look together, on generated scenes
 
 gazeattn benchmark NAME --help shows the options of one.
 """
@@ -86,6 +89,64 @@ values (see conf/benchmark_scanpath.yaml):
   workers, accelerator, root, fetch, overwrite
 """
 
+_OBJECTS = """\
+usage: gazeattn benchmark object_search [KEY=VALUE ...] [--cfg job]
+
+Train OAT on sequences of objects and score it beside simple models and people: book covers
+(sti_amazon, positions only), generated shelves with a known searcher, words of a page. Rows
+that are there are kept: the same command goes on with the rest.
+
+examples:
+  gazeattn benchmark object_search
+  gazeattn benchmark object_search size=tiny tasks=[shelves]
+
+choices:
+{choices}
+
+values (see conf/benchmark_object_search.yaml):
+  tasks, seeds, samples, draws, displays, folds, shelves, longest, embeddings, hidden
+  publish                       folder for the table as JSON
+  root                          data folder
+"""
+
+_ASYMMETRY = """\
+usage: gazeattn benchmark search_asymmetry [KEY=VALUE ...] [--cfg job]
+
+Let networks that were never trained to search look for targets in six laboratory experiments, and
+compare the slopes with those of people. Finished searches are kept.
+
+examples:
+  gazeattn benchmark search_asymmetry
+  gazeattn benchmark search_asymmetry size=tiny models=[ivsn]
+
+choices:
+{choices}
+
+values (see conf/benchmark_search_asymmetry.yaml):
+  models, seed
+  publish                       folder for the table as JSON
+  root                          data folder
+"""
+
+_JOINT = """\
+usage: gazeattn benchmark joint_attention [KEY=VALUE ...] [--cfg job]
+
+Train the network on generated scenes whose attended points are known, and compare it with gaze
+cones and other simple rules. Finished rows are kept.
+
+examples:
+  gazeattn benchmark joint_attention size=tiny seeds=[0]
+  gazeattn benchmark joint_attention publish=docs/results
+
+choices:
+{choices}
+
+values (see conf/benchmark_joint_attention.yaml):
+  joint.*                       the network and its training
+  seeds, data_seed, shares, sequences, actions
+  publish, accelerator
+"""
+
 _PREDICT = """\
 usage: gazeattn predict model=RUN image=PICTURE [n=20] [seed=0] [to=FOLDER]
 
@@ -102,6 +163,9 @@ _TEXTS = {
     "train": _TRAIN + _HYDRA,
     "benchmark": _BENCHMARK,
     "benchmark_scanpath": _SCANPATH + _HYDRA,
+    "benchmark_object_search": _OBJECTS + _HYDRA,
+    "benchmark_search_asymmetry": _ASYMMETRY + _HYDRA,
+    "benchmark_joint_attention": _JOINT + _HYDRA,
     "predict": _PREDICT,
 }
 

@@ -1,244 +1,397 @@
-"""Joint attention on generated scenes: the model against gaze cones, centre and mean head."""
+"""The experiment `benchmark joint_attention`: the network beside gaze cones, row by row, resumable.
+
+There are no public data in this package, so the scenes are generated.
+"""
 
 from __future__ import annotations
 
-import os
-import warnings
+import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytorch_lightning as pl
-import yaml
-from numpy.typing import NDArray
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import get_original_cwd
+from omegaconf import DictConfig, OmegaConf
 
 from gazeattn.datamodules.joint_attention import JointScenes
-from gazeattn.datamodules.joint_batches import JointDataModule
 from gazeattn.datamodules.joint_generated import generate_joint_scenes
-from gazeattn.errors import DataError
-from gazeattn.experiments.config import conf_folder
-from gazeattn.experiments.runs import commit
-from gazeattn.metrics.statistics import clustered_bootstrap
+from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.experiments._joint_rows import distance_rows, presence_rows
+from gazeattn.experiments._joint_training import train_joint
+from gazeattn.experiments.app import original_path, run_app
+from gazeattn.experiments.building import sized
+from gazeattn.experiments.config import DebugConfig, SizeConfig, conf_folder, typed
+from gazeattn.experiments.runs import command_line, environment, write_environment
 from gazeattn.models.joint._baselines import (
     centre,
     fit_gaze_cones,
+    fit_weighted_cones,
     gaze_cones,
     mean_head,
 )
-from gazeattn.models.joint._scores import (
-    auc,
-    average_precision,
-    choose_threshold,
-    classify,
-    presence_scores,
-    target_distances,
-)
-from gazeattn.models.joint.joint_attention import JointAttention
-from gazeattn.results import result_rows
-from gazeattn.storage import write_json
+from gazeattn.models.joint._scores import target_distances
+from gazeattn.results import append_rows, result_rows
+from gazeattn.storage import write_json, write_parquet, write_text
 
-DETECTION = (20.0, 50.0, 100.0)
-DATA_SEED = 0
-DRAWS = 1000
-SHARES = (0.7, 0.1, 0.2)
+log = logging.getLogger(__name__)
+TASK = "joint_attention"
+CONES, WEIGHTED = "gaze_cones", "gaze_cones_by_action"
+BASELINES = ("centre", "mean_head", CONES, WEIGHTED)
+RIVALS = (CONES, WEIGHTED)
+POOLED = "all"
+CONE_GRID = (20, 40)
 
 
-def joint_settings(size: str) -> dict[str, Any]:
-    """Return the settings of a size: those of ``conf/joint/joint_attention.yaml``, reduced."""
-    path = Path(conf_folder()) / "joint" / "joint_attention.yaml"
-    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    sizes = settings.pop("sizes")
-    if size not in sizes:
-        raise DataError("no such size", expected=", ".join(sizes), found=size)
-    for key, value in sizes[size].items():
-        settings[key] = {**settings[key], **value} if isinstance(value, Mapping) else value
-    return settings
+@dataclass
+class JointConfig:
+    """Everything that `gazeattn benchmark joint_attention` can be told."""
+
+    joint: dict[str, Any] = field(default_factory=dict)
+    size: SizeConfig = field(default_factory=SizeConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    data_seed: int = 2
+    shares: list[float] = field(default_factory=lambda: [0.7, 0.1, 0.2])
+    sequences: dict[str, int] = field(default_factory=dict)
+    actions: list[bool] = field(default_factory=lambda: [True, False])
+    publish: str | None = None
+    accelerator: str = "auto"
 
 
-def train_joint(
-    train: JointScenes,
-    valid: JointScenes,
-    settings: Mapping[str, Any],
-    *,
-    seed: int = 0,
-    **trainer: Any,
-) -> JointAttention:
-    """Return a trained model: the people branch first, then both where scenes have features.
-
-    Parameters
-    ----------
-    train, valid
-    settings
-        Of `joint_settings`.
-    seed
-        Of the weights, of the order of batches and of the points of the loss.
-    trainer
-        Further arguments of the Lightning trainer.
-    """
-    pl.seed_everything(seed, verbose=False)
-    own = {k: v for k, v in settings.items() if k not in ("name", "training", "both", "scenes")}
-    own["actions"] = list(train.actions)
-    channels = next((int(f.shape[0]) for f in train.features.values()), 0)
-    model = JointAttention(**own, channels=channels, seed=seed)
-    stages = [("people", settings["training"], None)]
-    if channels:
-        stages.append(("both", settings["both"], settings["both"]["lr"]))
-    for stage, options, lr in stages:
-        model.set_stage(stage, lr)
-        data = JointDataModule(train, valid, batch_size=options["batch_size"], seed=seed)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
-            pl.Trainer(
-                **{
-                    "max_epochs": options["max_epochs"],
-                    "gradient_clip_val": settings["training"]["gradient_clip"],
-                    "accelerator": "cpu",
-                    "logger": False,
-                    "enable_checkpointing": False,
-                    "enable_progress_bar": False,
-                    "enable_model_summary": False,
-                    **trainer,
-                }
-            ).fit(model, data)
-    return model.eval()
-
-
-def run_joint_attention(
-    size: str = "cpu",
-    seeds: Sequence[int] = (0, 1, 2),
-    *,
-    path: str | os.PathLike[str] | None = None,
-    command: str | None = None,
-) -> pd.DataFrame:
-    """Return the result rows of the model and of the baselines on held-out generated scenes.
-
-    The scenes and the split (no sequence in two parts) are the same for all seeds; the seed is
-    that of the training. Rows with seed ``"all"`` average the seeds target by target before the
-    bootstrap. Intervals draw sequences. Rows ``..._minus_gaze_cones`` are paired differences.
+def joint_settings(
+    size: str, config: Mapping[str, Any] | None = None, overrides: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the settings of a size: those of ``conf/joint/joint_attention.yaml``, reduced.
 
     Parameters
     ----------
     size
         ``tiny``, ``cpu`` or ``full``.
-    seeds
-    path
-        JSON file that is written too, such as ``docs/results/joint_attention.json``.
-    command
-        What the rows say was run.
+    config
+        In place of the file.
+    overrides
+        Keys that the user has set: they win over the reductions.
     """
-    settings = joint_settings(size)
-    scenes = generate_joint_scenes(settings["scenes"]["sequences"], seed=DATA_SEED)
-    train, valid, test = scenes.split(SHARES, seed=DATA_SEED)
-    grid = (int(settings["grid"][0]), int(settings["grid"][1]))
-    width = fit_gaze_cones(train, grid)
-    points: dict[str, dict[str, pd.DataFrame]] = {
-        "centre": {"": centre(test)},
-        "mean_head": {"": mean_head(test)},
-        "gaze_cones": {"": gaze_cones(test, width, grid)},
-        "joint_attention": {},
-    }
-    shown: dict[str, list[pd.DataFrame]] = {
-        "gaze_cones": [gaze_cones(valid, width, grid)],
-        "joint_attention": [],
-    }
-    for seed in seeds:
-        model = train_joint(train, valid, settings, seed=seed)
-        points["joint_attention"][str(seed)] = model.predict_points(test)
-        shown["joint_attention"].append(model.predict_points(valid))
-    tables = {m: {s: target_distances(t, test) for s, t in by.items()} for m, by in points.items()}
-    rows: list[dict[str, Any]] = []
-    reference = tables["gaze_cones"][""]
-    for model_name, by in tables.items():
-        everything = np.stack([t["distance"].to_numpy() for t in by.values()])
-        named = dict(zip(by, everything[:, None], strict=True))
-        if len(by) > 1:
-            named["all"] = everything
-        for seed_name, distance in named.items():
-            rows += _distance_rows(model_name, seed_name, distance, reference)
-    for model_name, valid_tables in shown.items():
-        for (seed_name, table), chosen in zip(
-            points[model_name].items(), valid_tables, strict=True
-        ):
-            for score in ("peak", "presence"):
-                if not table[score].isna().any():
-                    rows += _presence_rows(model_name, seed_name, score, table, test, chosen, valid)
-    for row in rows:
-        row |= {
-            "dataset": "generated_joint_scenes",
-            "task": "joint attention",
-            "split": "test",
-            "regime": "unseen_sequence",
-            "fold": 0,
-            "size": size,
-            "command": command or f"run_joint_attention(size={size!r}, seeds={tuple(seeds)})",
-            "commit": commit(),
-        }
-        row["convention"] = f"{row['convention']}; gaze cone width {width:g} degrees"
-    table = result_rows(rows)
-    if path is not None:
-        write_json(path, table.to_dict("records"))
-    return table
+    if config is None:
+        path = conf_folder() / "joint" / "joint_attention.yaml"
+        plain = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        assert isinstance(plain, dict)
+        config = {str(k): v for k, v in plain.items()}
+    return sized(config, size, overrides)
 
 
-def _distance_rows(
-    model: str, seed: str, distance: NDArray[np.float64], reference: pd.DataFrame
+@dataclass
+class Part:
+    """One set of scenes, with or without actions, and what was predicted there."""
+
+    dataset: str
+    train: JointScenes
+    valid: JointScenes
+    test: JointScenes
+    folder: Path
+
+    def points(self, model: str, seed: int) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+        """Return the predicted points of validation and test scenes, None where not yet there."""
+        path = self._path(model, seed)
+        if not path.exists():
+            return None
+        found = pd.read_parquet(path)
+        valid, test = (found[found["part"] == p].drop(columns="part") for p in ("valid", "test"))
+        return valid.reset_index(drop=True), test.reset_index(drop=True)
+
+    def keep(self, model: str, seed: int, valid: pd.DataFrame, test: pd.DataFrame) -> None:
+        """Write the predicted points."""
+        both = pd.concat([valid.assign(part="valid"), test.assign(part="test")])
+        write_parquet(self._path(model, seed), both)
+
+    def distances(self, model: str, seed: int) -> pd.DataFrame:
+        """Return the distances of the test scenes' targets to the predicted points."""
+        found = self.points(model, seed)
+        assert found is not None
+        return target_distances(found[1], self.test)
+
+    def _path(self, model: str, seed: int) -> Path:
+        return self.folder / "points" / f"{self.dataset}_{model}_{seed}.parquet"
+
+
+@dataclass
+class JointBench:
+    """What all models of one benchmark share."""
+
+    cfg: JointConfig
+    folder: Path
+    settings: dict[str, Any]
+    fixed: dict[str, Any]
+    rows: pd.DataFrame
+
+    @property
+    def table(self) -> Path:
+        """The rows of the run folder."""
+        return self.folder / "results.parquet"
+
+    def finished(self, dataset: str, model: str, seed: object) -> bool:
+        """Whether the rows of a model and seed are there."""
+        hit = np.ones(len(self.rows), dtype=bool)
+        for column, value in (("dataset", dataset), ("model", model), ("seed", str(seed))):
+            hit &= (self.rows[column].astype(str) == value).to_numpy()
+        return bool(hit.any())
+
+    def add(self, part: Part, model: str, seed: object, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append the rows of a finished model and seed to the tables on disk."""
+        key = {"dataset": part.dataset, "model": model, "seed": str(seed)}
+        new = result_rows([{**self.fixed, **key, **r} for r in rows])
+        if self.table.exists():
+            self.rows = append_rows(self.table, new)
+        else:
+            write_parquet(self.table, new)
+            self.rows = new
+        publish(self, part)
+
+
+def published_path(bench: JointBench) -> Path:
+    """Return the JSON file of the table."""
+    return Path(bench.cfg.publish or bench.folder) / f"{TASK}.json"
+
+
+def publish(bench: JointBench, part: Part) -> None:
+    """Write the table as JSON, rows in the order in which they were finished."""
+    rows = bench.rows.drop(columns=["task", "split", "size"])
+    records = [
+        {k: _plain(v) for k, v in r.items() if _plain(v) not in (None, "")}
+        for r in rows.to_dict("records")
+    ]
+    test = part.test
+    content = {
+        "task": TASK,
+        "split": bench.fixed["split"],
+        "size": bench.fixed["size"],
+        "scenes": len(test),
+        "sequences": len(set(test.sequence)),
+        "targets": int(test.joint.sum()),
+        "people": len(test.person),
+        "rows": records,
+    }
+    write_json(published_path(bench), content)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
+        return None
+    if isinstance(value, float | np.floating):
+        return float(f"{float(value):.6g}")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+# -- one model ------------------------------------------------------------------------------------
+
+
+def run_baselines(bench: JointBench, part: Part) -> None:
+    """Append the rows of what the network has to beat; what is fitted is fitted on training."""
+    draws = bench.cfg.size.bootstrap
+    for name in BASELINES:
+        if name == WEIGHTED and not part.train.actions:
+            continue
+        if bench.finished(part.dataset, name, 0):
+            continue
+        log.info("%s: %s", part.dataset, name)
+        note = ""
+        if name in RIVALS:
+            weights: tuple[float, ...] | None = None
+            if name == CONES:
+                width = fit_gaze_cones(part.train, CONE_GRID)
+            else:
+                width, weights = fit_weighted_cones(part.train, CONE_GRID)
+                named = zip((*part.train.actions, "missing"), weights, strict=True)
+                note = "; weights " + ", ".join(f"{a} {w:g}" for a, w in named)
+            note = f"; width {width:g} degrees{note}"
+            valid, test = (
+                gaze_cones(s, width, CONE_GRID, weights=weights) for s in (part.valid, part.test)
+            )
+        else:
+            make = centre if name == "centre" else mean_head
+            valid, test = make(part.valid), make(part.test)
+        part.keep(name, 0, valid, test)
+        table = target_distances(test, part.test)
+        rivals = {}
+        if name == WEIGHTED:
+            rivals[CONES] = part.distances(CONES, 0)["distance"].to_numpy()
+        rows = _distances(table, [table], rivals, draws)
+        if name in RIVALS:
+            rows += presence_rows("peak", test, part.test, valid, part.valid, draws)
+        bench.add(part, name, 0, [{**r, "convention": f"{r['convention']}{note}"} for r in rows])
+
+
+def _distances(
+    table: pd.DataFrame, seeds: Sequence[pd.DataFrame], rivals: Mapping[str, Any], draws: int
 ) -> list[dict[str, Any]]:
-    """Return the rows of distances (seeds, targets): means over seeds first."""
-    one = (reference["targets"] == 1).to_numpy()
-    cones = reference["distance"].to_numpy()
-    values = {"distance": distance.mean(0)}
-    values["distance_one_target"] = np.where(one, values["distance"], np.nan)
-    for t in DETECTION:
-        values[f"detection_rate_{t:g}px"] = (distance < t).mean(0)
-    if model == "joint_attention":
-        values["distance_minus_gaze_cones"] = values["distance"] - cones
-        values["distance_one_target_minus_gaze_cones"] = values["distance_one_target"] - cones
-        for t in DETECTION:
-            name = f"detection_rate_{t:g}px"
-            values[f"{name}_minus_gaze_cones"] = values[name] - (cones < t)
-    found = clustered_bootstrap(
-        np.stack(list(values.values())), {"sequence": reference["sequence"].to_numpy()},
-        n=DRAWS, rng=0,
-    )  # fmt: skip
-    return [
-        {
-            "model": model, "seed": seed, "metric": name, "value": float(found.value[i]),
-            "low": float(found.low[i]), "high": float(found.high[i]), "n": int(found.n_items[i]),
-            "convention": "pixels of 640 x 320; every target against the one point; rate: "
-            "distance below the threshold; 95 % by sequence",
-        }
-        for i, name in enumerate(values)
-    ]  # fmt: skip
+    distance = np.stack([t["distance"].to_numpy() for t in seeds])
+    sequence, targets = table["sequence"].to_numpy(dtype=object), table["targets"].to_numpy()
+    return distance_rows(distance, sequence, targets, rivals, draws)
 
 
-def _presence_rows(
-    model: str, seed: str, score: str, table: pd.DataFrame, test: JointScenes,
-    chosen: pd.DataFrame, valid: JointScenes,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the rows of presence from a score; the threshold is that of the validation part."""
-    values, present = table[score].to_numpy(), test.present
-    threshold = choose_threshold(chosen[score].to_numpy(), valid.present, valid.scene.tolist())
-    found = presence_scores(values, present, test.scene.tolist(), threshold)
-    names, code = np.unique(test.sequence.astype(str), return_inverse=True)
-    rows_of = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code))[:-1])
-    rng = np.random.default_rng(0)
-    draws = []
-    for _ in range(DRAWS // 5):
-        at = np.concatenate([rows_of[k] for k in rng.integers(len(names), size=len(names))])
-        s, y = values[at], present[at]
-        draws.append({"auc": auc(s, y), "average_precision": average_precision(s, y),
-                      **classify(s, y, threshold.value)})  # fmt: skip
-    spread = pd.DataFrame(draws)
-    how = "height of the peak" if score == "peak" else "the model's presence probability"
-    return [
-        {
-            "model": model, "seed": seed, "metric": f"presence_{name}_from_{score}",
-            "value": value, "low": spread[name].quantile(0.025),
-            "high": spread[name].quantile(0.975), "n": len(values),
-            "convention": f"score: {how}; threshold {threshold.value:.4g} of the validation part "
-            f"(best macro F1); base rate {present.mean():.3f}; 95 % by sequence",
-        }
-        for name, value in found.items()
-    ]  # fmt: skip
+def run_seed(bench: JointBench, part: Part, seed: int) -> None:
+    """Train the network with one seed where needed, and append its rows."""
+    name, cfg = str(bench.settings["name"]), bench.cfg
+    found = part.points(name, seed)
+    if found is None:
+        folder = bench.folder / "runs" / f"{part.dataset}_{name}_{seed}"
+        model = train_joint(
+            part.train, part.valid, bench.settings, folder, seed=seed, accelerator=cfg.accelerator
+        )
+        found = model.predict_points(part.valid), model.predict_points(part.test)
+        part.keep(name, seed, *found)
+    valid, test = found
+    table = part.distances(name, seed)
+    rows = _distances(table, [table], _rivals(part), cfg.size.bootstrap)
+    for score in ("peak", "presence"):
+        rows += presence_rows(score, test, part.test, valid, part.valid, cfg.size.bootstrap)
+    bench.add(part, name, seed, rows)
+
+
+def _rivals(part: Part) -> dict[str, Any]:
+    known = [n for n in RIVALS if part.points(n, 0) is not None]
+    return {n: part.distances(n, 0)["distance"].to_numpy() for n in known}
+
+
+def run_pooled(bench: JointBench, part: Part) -> None:
+    """Append the rows of the mean over seeds, target by target before the bootstrap."""
+    name = str(bench.settings["name"])
+    tables = [part.distances(name, s) for s in bench.cfg.seeds]
+    rows = _distances(tables[0], tables, _rivals(part), bench.cfg.size.bootstrap)
+    bench.add(part, name, POOLED, rows)
+
+
+# -- the experiment -------------------------------------------------------------------------------
+
+
+def check(cfg: JointConfig) -> None:
+    """Raise for values that cannot be used, before any work."""
+    if cfg.size.name not in cfg.sequences:
+        raise UnknownNameError("size", cfg.size.name, list(cfg.sequences))
+    if not cfg.seeds or not cfg.actions:
+        raise DataError("a benchmark needs a seed and a kind of scenes",
+                        expected="seeds=[0] actions=[true]")  # fmt: skip
+    if len(cfg.shares) != 3:
+        raise DataError("shares are wrong", expected="training, validation, test",
+                        found=cfg.shares)  # fmt: skip
+
+
+def run_joint_attention(
+    cfg: JointConfig,
+    folder: Path,
+    *,
+    command: str,
+    base: Path,
+    overrides: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Do what is missing of the benchmark, and return its rows.
+
+    The scenes and the split (no sequence in two parts) are the same for all seeds; the seed is
+    that of the training. Rows with seed ``"all"`` average the seeds target by target before the
+    bootstrap. Intervals draw sequences. Rows ``..._minus_RIVAL`` are paired differences.
+
+    Parameters
+    ----------
+    cfg
+    folder
+        Of the run: ``results.parquet``, the predicted points and the trained networks.
+    command
+        Written with every row.
+    base
+        Folder against which ``publish`` is resolved.
+    overrides
+        Keys of ``joint`` that the user has set, without ``joint.``.
+
+    Raises
+    ------
+    DataError
+        The folder holds rows of other settings.
+    """
+    check(cfg)
+    cfg.publish = original_path(cfg.publish, base)
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = joint_settings(cfg.size.name, cfg.joint or None, overrides)
+    stamp = {"settings": settings, "data_seed": cfg.data_seed, "shares": list(cfg.shares),
+             "sequences": cfg.sequences[cfg.size.name], "draws": cfg.size.bootstrap,
+             "seeds": list(cfg.seeds)}  # fmt: skip
+    text = OmegaConf.to_yaml(OmegaConf.create(stamp))
+    held = folder / "settings.yaml"
+    if held.exists() and held.read_text(encoding="utf-8") != text:
+        raise DataError(
+            "the run folder holds rows of other settings", source=held,
+            hint="choose another folder with hydra.run.dir=",
+        )  # fmt: skip
+    write_text(held, text)
+    facts = environment()
+    write_environment(folder, facts, command)
+    fixed = {
+        "task": TASK,
+        "split": f"test, by sequence, scenes and split of seed {cfg.data_seed}",
+        "regime": "unseen_sequence",
+        "fold": 0,
+        "size": cfg.size.name,
+        "command": command,
+        "commit": facts.get("commit") or "",
+    }
+    table = folder / "results.parquet"
+    rows = pd.read_parquet(table) if table.exists() else result_rows([])
+    bench = JointBench(cfg, folder, settings, fixed, rows)
+    for with_actions in cfg.actions:
+        scenes = generate_joint_scenes(
+            cfg.sequences[cfg.size.name], seed=cfg.data_seed, with_actions=with_actions
+        )
+        train, valid, test = scenes.split(tuple(cfg.shares), seed=cfg.data_seed)
+        dataset = "generated_joint_scenes" + ("" if with_actions else "_no_actions")
+        part = Part(dataset, train, valid, test, folder)
+        run_baselines(bench, part)
+        for seed in cfg.seeds:
+            if not bench.finished(dataset, str(settings["name"]), seed):
+                log.info("%s: %s, seed %s", dataset, settings["name"], seed)
+                run_seed(bench, part, seed)
+        if len(cfg.seeds) > 1 and not bench.finished(dataset, str(settings["name"]), POOLED):
+            run_pooled(bench, part)
+        publish(bench, part)
+    write_json(
+        folder / "summary.json",
+        {"rows": len(bench.rows), "table": str(published_path(bench)), "command": command},
+    )
+    return bench.rows
+
+
+def task(cfg: DictConfig) -> None:
+    """Hydra entry: run, and print the table."""
+    from gazeattn.experiments.terminal import print_table
+
+    run = HydraConfig.get()
+    overrides = list(run.overrides.task)
+    keys = [o.lstrip("+").partition("=")[0] for o in overrides]
+    rows = run_joint_attention(
+        typed(cfg, JointConfig),
+        Path(run.runtime.output_dir),
+        command=command_line("benchmark joint_attention", overrides),
+        base=Path(get_original_cwd()),
+        overrides=[k.removeprefix("joint.") for k in keys if k.startswith("joint.")],
+    )
+    shown = {
+        "distance": "distance px",
+        "detection_rate_20px": "< 20 px",
+        "detection_rate_50px": "< 50 px",
+        "presence_auc_from_presence": "presence AUC",
+    }
+    wide = rows.pivot_table(
+        index=["dataset", "model", "seed"], columns="metric", values="value", sort=False
+    ).reindex(columns=list(shown))
+    cells = [
+        [*map(str, key), *("" if np.isnan(v) else f"{v:.3g}" for v in values)]
+        for key, values in zip(wide.index, wide.to_numpy(dtype=np.float64), strict=True)
+    ]
+    print_table("joint attention", ["scenes", "model", "seed", *shown.values()], cells)
+
+
+def main(arguments: list[str]) -> int:
+    """Run `gazeattn benchmark joint_attention` with Hydra overrides."""
+    return run_app("benchmark_joint_attention", task, arguments)

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -177,8 +178,7 @@ def run_object_search(
         search = _search(name, options, sti, webqamgaze, root)
         if not len(search.lost.to_frame()) == 0:
             search.lost.to_frame().to_csv(folder / f"lost_{name}.csv", index=False)
-        _run(runner, search)
-        publish_rows(runner, Path(publish) if publish else folder)
+        _run(runner, search, Path(publish) if publish else folder)
     return runner.rows
 
 
@@ -211,8 +211,12 @@ def _search(
         load("webqamgaze", words), embed, displays=displays, longest=options["longest"], lost=lost
     )
     width = int(next(iter(reading.train.stimuli.values())).features["target"].shape[0])
-    shared = {"ordered": True, "relative": True}
-    look = {"target": "appearance", "appearance": "embedding", "appearance_width": width}
+    shared: dict[str, Any] = {"ordered": True, "relative": True}
+    look: dict[str, Any] = {
+        "target": "appearance",
+        "appearance": "embedding",
+        "appearance_width": width,
+    }
     networks = {"oat appearance": {**shared, **look}, "oat positions": {**shared, "target": "none"}}
     baselines = {
         **{k: SIMPLE[k] for k in ("random_object", "nearest_object", "rank_object")},
@@ -221,27 +225,35 @@ def _search(
     return Search("webqamgaze", [reading], networks, baselines, behaviour=False, lost=lost)
 
 
-def _run(runner: Runner, search: Search) -> None:
-    for parts in search.parts:
-        _reference(runner, search, parts)
-        for label, make in search.baselines.items():
-            key = _key(search, parts, label, 0)
-            if not runner.finished(key):
-                model = make()
-                model.fit_statistics(parts.train)
-                _score(runner, search, parts, model, key, "baseline")
-        for seed in runner.options["seeds"]:
-            for label, arguments in search.networks.items():
-                if label == "oat hidden target" and parts.name != "layout":
-                    continue
+def _run(runner: Runner, search: Search, publish: Path) -> None:
+    for name in dict.fromkeys(p.name for p in search.parts):
+        group = [p for p in search.parts if p.name == name]
+        for parts in group:
+            _reference(runner, search, parts)
+            for label, make in search.baselines.items():
+                key = _key(search, parts, label, 0)
+                if not runner.finished(key):
+                    model = make()
+                    model.fit_statistics(parts.train)
+                    _score(runner, search, parts, model, key, "baseline")
+        for seed, parts in product(runner.options["seeds"], group):
+            for label, arguments in _networks(search, name).items():
                 key = _key(search, parts, label, seed)
                 if runner.finished(key):
                     continue
                 log.info("%s, %s %s, seed %s", label, parts.name, parts.fold, seed)
                 network = trained(runner, search, parts, label, arguments, seed)
                 _score(runner, search, parts, network, key, "model")
-    for name in dict.fromkeys(p.name for p in search.parts):
-        _pooled(runner, search, [p for p in search.parts if p.name == name])
+                publish_rows(runner, publish)
+        _pooled(runner, search, group)
+        publish_rows(runner, publish)
+
+
+def _networks(search: Search, name: str) -> dict[str, Mapping[str, Any]]:
+    """Return the networks of a split: without the place of the target by layout only."""
+    return {
+        k: v for k, v in search.networks.items() if k != "oat hidden target" or name == "layout"
+    }
 
 
 def _key(search: Search, parts: Parts, label: str, seed: object) -> dict[str, str]:
@@ -386,10 +398,9 @@ def _pooled(runner: Runner, search: Search, parts: Sequence[Parts]) -> None:
     split_name = f"by {parts[0].name}, all folds" if len(parts) > 1 else parts[0].split
     found: dict[str, dict[str, Any]] = {}
     shown: dict[str, scores.Trials] = {}
-    for label in [reference, *search.baselines, *search.networks]:
-        seeds = runner.options["seeds"] if label in search.networks else [0]
-        if label == "oat hidden target" and parts[0].name != "layout":
-            continue
+    networks = _networks(search, parts[0].name)
+    for label in [reference, *search.baselines, *networks]:
+        seeds = runner.options["seeds"] if label in networks else [0]
         pieces = []
         for p in parts:
             kept = [_kept(runner, _key(search, p, label, s)) for s in seeds]

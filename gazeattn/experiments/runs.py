@@ -50,7 +50,7 @@ def command_line(experiment: str, overrides: Sequence[str]) -> str:
     """
     own = ("hydra.run.dir", "hydra.mode", "hydra.sweep", "overwrite=")
     kept = [o for o in overrides if not o.startswith(own)]
-    return shlex.join(["gazeattn", experiment, *kept])
+    return shlex.join(["gazeattn", *experiment.split(), *kept])
 
 
 def commit() -> str | None:

@@ -257,7 +257,9 @@ def asymmetry_rows(
     for name in models:
         parts = [pd.read_parquet(f) for f in sorted(folder.glob(f"{name}__*.parquet"))]
         if parts:
-            rows += model_rows(name, pd.concat(parts), experiments, int(settings["bootstrap"]), seed)
+            rows += model_rows(
+                name, pd.concat(parts), experiments, int(settings["bootstrap"]), seed
+            )
     shared = {
         "dataset": "generated_search_asymmetry", "task": "visual search", "split": "all",
         "regime": "zero_shot", "fold": 0, "seed": seed, "size": size, "command": command,

@@ -21,6 +21,7 @@ from gazeattn.experiments.benchmark import limited
 from gazeattn.experiments.building import (
     build,
     channels_of,
+    ensure_weights,
     feature_spec,
     load_network,
     read_model,
@@ -93,6 +94,7 @@ def run_train(
     write_text(folder / "config.yaml", config_text)
     root = original_path(cfg.root, base)
     lost = LossLog()
+    ensure_weights([config], root, cfg.fetch)
     with StageProgress() as bar:
         bar.stage("reading the data set")
         dataset = load_dataset(cfg.dataset, root, base)

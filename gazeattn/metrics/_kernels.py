@@ -216,7 +216,9 @@ def total_variation(a: Floats, b: Floats) -> Floats:
 def resolve_k(n: int, k: int | None, share: float | None) -> int:
     """Return the number of top units: `k`, or the rounded `share` of `n` and at least 1."""
     if k is not None and share is not None:
-        raise DataError("give k or share, not both", found=f"k={k!r}, share={share!r}")
+        raise DataError(
+            "give k or share, not both", expected="one of them", found=f"k={k!r}, share={share!r}"
+        )
     if k is not None:
         return whole("k", k)
     part = 0.2 if share is None else as_share("share", share, one=True)

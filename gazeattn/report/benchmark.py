@@ -118,8 +118,11 @@ def sentences(table: pd.DataFrame) -> list[str]:
         "that person's earlier fixations; sampled ones compare scanpaths drawn from the model. "
         "Ceilings see other people's fixations on the same picture."
     )
-    small = table["seeds"].max()
-    lines.append(f"Networks were trained with {count(small)} seeds; values are means over them.")
+    seeds = int(table["seeds"].max())
+    lines.append(
+        f"Networks were trained with {count(seeds)} seed{'s' * (seeds != 1)}; values are means over "
+        "seeds."
+    )
     return lines
 
 
@@ -135,7 +138,8 @@ def page_table(
 
 def tables(table: pd.DataFrame, rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the tables of the page."""
-    plain = table[table["reference"].isin(["", "kde_gold"])]
+    explained = table["metric"].str.endswith("_explained")
+    plain = table[(table["reference"] == "") | explained]
     kl = sorted({m for m in plain["metric"] if m.startswith("kl_") and m.count("_matched") == 0
                  and not m.endswith("_floor")})  # fmt: skip
     made = [
@@ -223,7 +227,7 @@ def _figures(table: pd.DataFrame, folder: Path, test: Scanpaths) -> list[tuple[s
         if drawn is not None:
             caption = (
                 f"The {which} picture by information gain of {model}: six people (left) and six "
-                "samples of the model (right). Numbers are the order; circles grow with duration."
+                "samples of the model (right). Circles grow with duration."
             )
             made.append((f"{which}_{model}", drawn, caption))
     return made

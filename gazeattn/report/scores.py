@@ -31,6 +31,9 @@ MAX_FIGURES = 30
 """Figures of a page; more metrics stay in the tables, which the page says."""
 
 BINS = 40
+ROUNDING = 1e-12
+"""What is nearer to 0 than this is shown as 0: values that cancel do so to the last bits only."""
+
 LINES = {  # colour, dash and name of each kind
     "model": (MODEL, "-", "model and people"),
     "ceiling": (HUMAN, "--", "people among themselves"),
@@ -142,7 +145,8 @@ def _interval(value: Any, low: Any, high: Any) -> tuple[str, str]:
     """Return a value and its interval, which stands below it."""
     if missing(value):
         return "–", ""
-    return number(value), "" if missing(low) else f"{number(low)} to {number(high)}"
+    shown = [0.0 if abs(v) < ROUNDING else v for v in (value, low, high)]
+    return number(shown[0]), "" if missing(low) else f"{number(shown[1])} to {number(shown[2])}"
 
 
 def _scores_table(items: list[Any], level: float) -> dict[str, Any]:
@@ -194,8 +198,10 @@ def _lost_table(lost: LossLog) -> dict[str, Any]:
 
 def _caption(item: Any, kinds: Mapping[str, np.ndarray]) -> str:
     sizes = "; ".join(f"{LINES[k][2]}: {count(len(v))} values" for k, v in kinds.items() if len(v))
+    alike = "is no measure of likeness" if item.better == "neither" else "is more alike"
+    which = "this part" if item.better == "neither" else item.better
     return (
-        f"Share of comparisons per value; {item.better} is more alike, vertical lines are medians. "
+        f"Share of comparisons per value; {which} {alike}, vertical lines are medians. "
         f"{style.sentence(sizes or 'no value')}."
     )
 
@@ -239,5 +245,8 @@ def distribution_figure(kinds: Mapping[str, np.ndarray], name: str) -> Any:
     ax.set(xlabel=name, ylabel="share", ylim=(0, None))
     ax.yaxis.set_major_formatter(lambda v, _: style.percent(v))
     # above the axes: inside there is no place that lines never cross
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(drawn), borderaxespad=0.2)
+    figure.legend(
+        loc="outside upper left", ncols=len(drawn), columnspacing=1.2, handlelength=1.6,
+        fontsize="small",
+    )  # fmt: skip
     return figure

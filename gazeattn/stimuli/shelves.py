@@ -108,7 +108,7 @@ class Searcher:
         It gives up after so many fixations.
     """
 
-    colour: float = 5.0
+    colour: float = 2.5
     distance: float = 0.5
     again: float = 3.0
     tolerance: float = 0.25

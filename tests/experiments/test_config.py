@@ -7,6 +7,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.experiments.building import sized
 from gazeattn.experiments.compare import check_names, compare_arguments
 from gazeattn.experiments.config import (
     CompareConfig,
@@ -14,17 +15,18 @@ from gazeattn.experiments.config import (
     check_positive,
     choices,
     conf_folder,
-    groups,
+    groups_of,
     prepare_overrides,
     store_registered,
     typed,
 )
+from gazeattn.experiments.schemas import BenchmarkConfig, TrainConfig
 
 
 def composed(*overrides: str) -> CompareConfig:
     store_registered()
     with initialize_config_dir(str(conf_folder()), version_base="1.3"):
-        return typed(compose("compare", overrides=prepare_overrides(overrides)))
+        return typed(compose("compare", overrides=prepare_overrides(overrides)), CompareConfig)
 
 
 def test_defaults_compose_to_plain_objects():
@@ -36,7 +38,7 @@ def test_defaults_compose_to_plain_objects():
 
 
 def test_every_choice_of_every_group_composes():
-    for group in groups():
+    for group in groups_of("compare"):
         for choice in choices(group):
             extra = []
             if (group, choice) == ("dataset", "table"):
@@ -157,3 +159,50 @@ def test_options_of_hydra_keep_their_values(given: list[str]):
 def test_a_needed_group_cannot_be_removed():
     with pytest.raises(ConfigError, match="lm"):
         prepare_overrides(["~lm"])
+
+
+TRAINING = [
+    ("train", "model=tpp_gase", "tpp_gaze"),
+    ("train", "model.dropuot=0.1", "model.dropout"),
+    ("train", "model.training.max_epoch=3", "model.training.max_epochs"),
+    ("train", "split.sed=1", "split.seed"),
+    ("train", "lm=minilm", "model"),
+    ("benchmark_scanpath", "seed=[0]", "seeds"),
+    ("benchmark_scanpath", "baseline=[uniform]", "baselines"),
+]
+
+
+@pytest.mark.parametrize(("experiment", "override", "wanted"), TRAINING)
+def test_typos_in_experiments_that_train_get_a_suggestion(experiment, override, wanted):
+    with pytest.raises(UnknownNameError, match=wanted):
+        prepare_overrides([override], experiment)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "schema"), [("train", TrainConfig), ("benchmark_scanpath", BenchmarkConfig)]
+)
+def test_every_choice_of_the_other_experiments_composes(experiment, schema):
+    for group in groups_of(experiment):
+        for choice in choices(group):
+            extra = []
+            if (group, choice) == ("dataset", "table"):
+                extra = ["dataset.fixations=F.csv", "dataset.words=W.csv"]
+            overrides = prepare_overrides([f"{group}={choice}", *extra], experiment)
+            with initialize_config_dir(str(conf_folder()), version_base="1.3"):
+                assert isinstance(typed(compose(experiment, overrides=overrides), schema), schema)
+
+
+def test_what_the_user_sets_wins_over_the_size():
+    config = {
+        "name": "x", "width": 256, "lr": 0.1, "training": {"max_epochs": 30, "batch_size": 8},
+        "sizes": {"tiny": {"width": 8, "lr": 0.5, "training": {"max_epochs": 2}}, "full": {}},
+    }  # fmt: skip
+    assert sized(config, "full") == {k: v for k, v in config.items() if k != "sizes"}
+    small = sized(config, "tiny")
+    assert small["width"] == 8 and small["training"] == {"max_epochs": 2, "batch_size": 8}
+    config["width"], config["training"]["max_epochs"] = 99, 7
+    mine = sized(config, "tiny", ["width", "training.max_epochs"])
+    assert mine["width"] == 99 and mine["lr"] == 0.5
+    assert mine["training"] == {"max_epochs": 7, "batch_size": 8}
+    with pytest.raises(UnknownNameError, match="tiny"):
+        sized(config, "tinny")

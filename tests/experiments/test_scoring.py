@@ -309,7 +309,7 @@ def test_fixations_off_the_stimulus_are_counted_once(recwarn: Any) -> None:
     assert not [w for w in recwarn if "off the stimulus" in str(w.message)]
 
 
-def test_a_part_without_a_direction_is_neither_better_nor_worse() -> None:
+def test_a_part_without_a_direction_is_neither_better_nor_worse(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     people = {s: {p: rng.uniform(0, 9, (5, 2)).tolist() for p in "ABC"} for s in ("a", "b", "c")}
     model = table({s: {"M": rng.uniform(0, 9, (5, 2)).tolist()} for s in people})
@@ -319,6 +319,15 @@ def test_a_part_without_a_direction_is_neither_better_nor_worse() -> None:
     better = summarise(found).set_index("metric")["better"]
     assert better["cross_recurrence.corm"] == "neither"
     assert set(better.drop("cross_recurrence.corm")) == {"higher"}
+    write(tmp_path, human=table(people), model=model)
+    _, page = score_files(
+        tmp_path / "human.csv", tmp_path / "model.csv", metrics=["cross_recurrence"],
+        options=["radius=20"], to=tmp_path / "out",
+    )  # fmt: skip
+    text = page.read_text(encoding="utf-8")
+    assert "3 scores have a human ceiling" in text
+    assert text.count("this part is no measure of likeness") == 1
+    assert "10^" not in text  # values that cancel are 0
 
 
 def test_sizes(tmp_path: Path) -> None:
@@ -378,6 +387,10 @@ def test_files_of_both_kinds_give_the_same_tables_and_a_page(tmp_path: Path) -> 
     ]  # fmt: skip
     text = page.read_text(encoding="utf-8")
     assert "<script" not in text and "&lt;script&gt;" in text
+    command = text.partition('aria-label="Command that repeats the scores"><code>')[2]
+    assert command.startswith("gazeattn score ") and "hausdorff scanmatch</code>" in command
+    assert '<td class="prose">' in text  # conventions wrap
+    assert text.count("</svg>") == 2
     assert "http-equiv" in text and text.count("<svg") == 2
     kept = pd.read_parquet(page.parent / "scores.parquet")
     assert kept["value"].tolist() == rows["value"].tolist()

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gazeattn.datamodules.joint_attention import JointScenes
 from gazeattn.datamodules.joint_batches import JointBatch, collate_scenes
+from gazeattn.models.joint._network import cell_centres
 from gazeattn.models.joint._peaks import find_peaks
 from gazeattn.models.joint._scores import target_distances
 
@@ -45,7 +46,9 @@ def mean_head(scenes: JointScenes) -> pd.DataFrame:
     return _rows(scenes, np.where((count > 0)[:, None], mean, scenes.size / 2), np.nan)
 
 
-def cone_maps(batch: JointBatch, points: Tensor, width: float) -> Tensor:
+def cone_maps(
+    batch: JointBatch, points: Tensor, width: float, weights: Sequence[float] | None = None
+) -> Tensor:
     """Return the mean of the gaze cones of the people at points, (batch, points).
 
     A person's cone is a normal bump of `width` degrees over the angle between the gaze direction
@@ -56,7 +59,23 @@ def cone_maps(batch: JointBatch, points: Tensor, width: float) -> Tensor:
     ----------
     points : (q, 2), or (batch, q, 2)
         Shares of the picture.
+    weights
+        Of the people by their action, the last that of people whose action is missing. The mean
+        is the weighted sum over the number of people, so that only their ratios matter to where
+        the peak is.
     """
+    cone, known = _cones(batch, points, width)
+    if weights is not None:
+        cone = cone * _of_people(batch, weights)[..., None]
+    return cone.sum(1) / known.sum(1).clamp_min(1)[:, None]
+
+
+def _of_people(batch: JointBatch, weights: Sequence[float]) -> Tensor:
+    return batch.size.new_tensor(list(weights))[batch.action]  # a missing one is -1: the last
+
+
+def _cones(batch: JointBatch, points: Tensor, width: float) -> tuple[Tensor, Tensor]:
+    """Return the cone of each person, (batch, people, points), and whose gaze is known."""
     size = batch.size[:, None, None]
     away = (points if points.dim() == 2 else points[:, None]) - batch.head[:, :, None]
     away = away * size
@@ -67,11 +86,15 @@ def cone_maps(batch: JointBatch, points: Tensor, width: float) -> Tensor:
     angle = torch.rad2deg(torch.acos(cosine.clamp(-1, 1)))
     cone = torch.exp(-0.5 * (angle / width) ** 2) * (length > 1e-3)
     known = (batch.gazes & batch.mask).to(cone.dtype)
-    return (cone * known[..., None]).sum(1) / known.sum(1).clamp_min(1)[:, None]
+    return cone * known[..., None], known
 
 
 def gaze_cones(
-    scenes: JointScenes, width: float, grid: tuple[int, int] = (40, 80), batch_size: int = 64
+    scenes: JointScenes,
+    width: float,
+    grid: tuple[int, int] = (40, 80),
+    batch_size: int = 64,
+    weights: Sequence[float] | None = None,
 ) -> pd.DataFrame:
     """Return the highest point of the mean of the gaze cones, see `cone_maps`.
 
@@ -84,7 +107,7 @@ def gaze_cones(
         batch = collate_scenes(scenes, which)
 
         def value(at: Tensor, batch: JointBatch = batch) -> Tensor:
-            return cone_maps(batch, at, width)
+            return cone_maps(batch, at, width, weights)
 
         xy, peak = find_peaks(value, len(which), grid, batch.head)
         known = (batch.gazes & batch.mask).any(1).numpy()
@@ -106,3 +129,39 @@ def fit_gaze_cones(
     part = train.take(np.flatnonzero(train.present)[:most])
     mean = [target_distances(gaze_cones(part, w, grid), part)["distance"].mean() for w in widths]
     return float(widths[int(np.argmin(mean))])
+
+
+def fit_weighted_cones(
+    train: JointScenes,
+    grid: tuple[int, int] = (20, 40),
+    widths: Sequence[float] = CONE_WIDTHS,
+    values: Sequence[float] = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0),
+    rounds: int = 2,
+    most: int = 1000,
+) -> tuple[float, tuple[float, ...]]:
+    """Return the width and the weights of the actions with the least mean distance in training.
+
+    For each width, one weight after the other takes the best of `values`, `rounds` times, from
+    weights of 1. Peaks are those of the grid here.
+    """
+    part = train.take(np.flatnonzero(train.present)[:most])
+    batch = collate_scenes(part)
+    points = cell_centres(grid, batch.size)
+    of = torch.from_numpy(part.target_of[part.joint])
+    place = torch.from_numpy(part.place[part.joint])
+    best = (np.inf, float(widths[0]), (1.0,) * (len(train.actions) + 1))
+    for width in widths:
+        cones, _ = _cones(batch, points, width)
+
+        def error(weights: Sequence[float], cones: Tensor = cones) -> float:
+            total = torch.einsum("bpq,bp->bq", cones, _of_people(batch, weights))
+            xy = points[total.argmax(1)] * batch.size
+            return float((xy[of].double() - place).norm(dim=1).mean())
+
+        weights = [1.0] * (len(train.actions) + 1)
+        for _ in range(rounds if train.actions else 0):
+            for k in range(len(weights)):
+                tried = [[*weights[:k], v, *weights[k + 1 :]] for v in values]
+                weights = tried[int(np.argmin([error(t) for t in tried]))]
+        best = min(best, (error(weights), float(width), tuple(weights)))
+    return best[1], best[2]

@@ -142,6 +142,9 @@ class RelativeHead(nn.Module):
     sum of the cones over the people, whose highest point is the baseline of gaze cones.
     """
 
+    cones: Tensor
+    rings: Tensor
+
     def __init__(
         self, width: int, cones: Sequence[float], rings: Sequence[float], chunk: int
     ) -> None:

@@ -43,6 +43,8 @@ from gazeattn.models.scanpath.base import check_finite
 from gazeattn.registry import register_joint_model
 
 STAGES = ("people", "both")
+ONE_EACH = ("head", "gaze", "gazes", "action", "mask", "attends")
+"""Fields of a batch that have a value per person."""
 
 
 @dataclass
@@ -113,8 +115,7 @@ class JointAttention(pl.LightningModule):
     seed
         Of these points, with the number of the step: a resumed training draws the same ones.
     activation : {"relu", "leaky_relu", "gelu"}
-        Of all layers (published: relu). At a width of 16 many units of a relu network are dead at
-        the start, and differently many from seed to seed.
+        Of all layers but those of the scene branch (published: relu).
     loss : {"mse", "density"}
         ``"mse"`` (published): the squared difference from the bumps, nearly all of which is that
         of the empty picture. ``"density"`` (not published): the map is the logarithm of a density

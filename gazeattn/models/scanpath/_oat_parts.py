@@ -188,7 +188,13 @@ class ObjectHead(nn.Module):
 
 
 def relations(
-    centres: Tensor, here: Tensor, last: Tensor, times: Tensor, target: Tensor, order: Tensor | None
+    centres: Tensor,
+    here: Tensor,
+    last: Tensor,
+    times: Tensor,
+    target: Tensor,
+    order: Tensor | None,
+    alike: Tensor | None = None,
 ) -> Tensor:
     """Return how each candidate relates to where the gaze is and has been.
 
@@ -205,6 +211,8 @@ def relations(
         1 for the target where the model may know its place, else 0.
     order : Tensor or None, shape (batch, length, n)
         Places from the current object in the order of the display; 0 before the first fixation.
+    alike : Tensor or None, shape (batch, n)
+        How much each object looks like the target, 0 to 1.
 
     Returns
     -------
@@ -232,8 +240,10 @@ def relations(
     if order is not None:
         features += [torch.exp(-((order - k) ** 2) / 0.5) for k in range(-4, 7)]
         features += [(0.1 * order).tanh()]
+    if alike is not None:
+        features += [alike[:, None].expand_as(times)]
     return torch.stack(features, -1)
 
 
-RELATIONS, ORDERED = 16, 12
-"""Features of `relations`, without and by the order of the display."""
+RELATIONS, ORDERED, ALIKE = 16, 12, 1
+"""Features of `relations`: always, by the order of the display, and by looks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -105,8 +106,8 @@ class DeepGaze3(NetworkModel):
     both to one map. That is enlarged, blurred by a Gaussian of learned width, added to the
     weighted logarithm of the centre bias, and normalised over the map.
 
-    The parts before a fixation that is missing (the first one has no history at all) are zeros
-    with their own mask channel, where the published program has NaN. The centre bias is a
+    Fixations of the history that do not exist (the first one has none before it) are zeros told
+    by their own mask channel, where the published program has NaN. The centre bias is a
     kernel density of the *training* fixations, its bandwidth chosen by leaving one picture out;
     the first fixations of scanpaths have a density of their own. Where published models
     mix ten such networks over a DenseNet-201, this is one over whatever backbone is named, and
@@ -141,6 +142,9 @@ class DeepGaze3(NetworkModel):
     density: ClassVar[bool] = True
     whole_stimuli: ClassVar[bool] = True
 
+    centre: Tensor
+    lengths: Tensor
+
     def __init__(
         self,
         *,
@@ -168,16 +172,15 @@ class DeepGaze3(NetworkModel):
         self.save_hyperparameters()
         if not channels:
             raise DataError("channels names no map of the backbone", expected="{'stride32': 320}")
-        for name, value in (("lags", lags), ("finer", finer), ("chunk", chunk), ("grid", min(grid))):
+        least = {"lags": lags, "finer": finer, "chunk": chunk, "grid": min(grid)}
+        for what, value in least.items():
             if value < 1:
-                raise DataError(f"{name} must be 1 or more", found=value)
+                raise DataError(f"{what} must be 1 or more", found=value)
         if not blur > 0:
             raise DataError("blur must be above 0", found=blur)
         if len(scanpath) < 1 or len(selection) < 1:
             raise DataError("scanpath and selection networks need a hidden layer")
-        self.feature_spec = FeatureSpec(
-            backbone, (image_size[0], image_size[1]), tuple(strides)
-        )
+        self.feature_spec = FeatureSpec(backbone, (image_size[0], image_size[1]), tuple(strides))
         self.names = sorted(channels, key=lambda k: int(k.removeprefix("stride")))
         self.grid, self.lags, self.chunk = (grid[0], grid[1]), int(lags), int(chunk)
         self.fine = (grid[0] * finer, grid[1] * finer)
@@ -189,9 +192,8 @@ class DeepGaze3(NetworkModel):
         self.from_saliency = _Layer(1, selection[0])
         self.from_scanpath = _Layer(scanpath[-1], selection[0], bias=False)
         self.selection = _stack([*selection, 1])
-        last = self.selection[-1].convolution
-        nn.init.zeros_(last.weight)  # before training the model is the centre bias
-        nn.init.zeros_(last.bias)
+        for parameter in self.selection[-1].parameters():
+            nn.init.zeros_(parameter)  # before training the model is the centre bias
         self.log_blur = nn.Parameter(torch.tensor(math.log(blur)))
         self.bias_weight = nn.Parameter(torch.tensor(1.0))
         for name, depth in channels.items():
@@ -230,7 +232,7 @@ class DeepGaze3(NetworkModel):
         """Return the log-mass of the cells of the finer grid."""
         # one picture cannot be left out of itself: then a width of 5 % and 1 % uniform
         alone = len(train.stimuli) < 2
-        model = CenterBias(**({"bandwidth": 0.05, "uniform": 0.01} if alone else {}))
+        model = CenterBias(bandwidth=0.05, uniform=0.01) if alone else CenterBias()
         model.fit_statistics(train)
         anywhere = Stimulus("\0 none of the training part", (1.0, 1.0))
         return model.map_of(anywhere, self.fine).log().float()
@@ -370,7 +372,7 @@ class DeepGaze3(NetworkModel):
 
 
 def _stack(sizes: Sequence[int], norm_first: bool = True) -> nn.ModuleList:
-    pairs = zip(sizes, sizes[1:], strict=False)
+    pairs = pairwise(sizes)
     return nn.ModuleList(_Layer(a, b, norm_first or i > 0) for i, (a, b) in enumerate(pairs))
 
 

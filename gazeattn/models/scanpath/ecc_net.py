@@ -301,7 +301,9 @@ class EccNet(ScanpathModel):
             total.append(scaled(raw))
             weights.append(raw.max() if self.weighting == "response" else torch.ones(()))
         share = torch.stack(weights).clamp_min(0)
-        share = share / share.sum() if bool(share.sum() > 0) else torch.ones_like(share) / len(share)
+        share = (
+            share / share.sum() if bool(share.sum() > 0) else torch.ones_like(share) / len(share)
+        )
         values = (torch.stack(total) * share[:, None, None]).sum(0)
         return sharpened(values, self.narrow, self.wide, self.rounds)
 
@@ -487,6 +489,8 @@ def _read(path: str | None, stimulus: Stimulus, what: str) -> PictureArray:
         raise DataError(f"the model needs a picture as {what}", source=stimulus.name, found="none")
     file = FilePath(path)
     if not file.is_file():
-        raise MissingAssetError(f"the {what} of {stimulus.name} is no picture that is there: {file}")
+        raise MissingAssetError(
+            f"the {what} of {stimulus.name} is no picture that is there: {file}"
+        )
     with Image.open(file) as opened:
         return np.asarray(opened.convert("RGB"), dtype=np.float32) / 255

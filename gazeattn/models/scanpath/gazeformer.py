@@ -113,6 +113,14 @@ class Gazeformer(NetworkModel):
     density: ClassVar[bool] = True
     whole_stimuli: ClassVar[bool] = True
 
+    feature_mean: Tensor
+    feature_sd: Tensor
+    place_mean: Tensor
+    place_sd: Tensor
+    log_mean: Tensor
+    log_sd: Tensor
+    prior: Tensor
+
     def __init__(
         self,
         *,
@@ -155,9 +163,7 @@ class Gazeformer(NetworkModel):
                 "one map of a backbone is wanted", expected="channels={'stride32': 320}",
                 found=str(channels),
             )  # fmt: skip
-        self.feature_spec = FeatureSpec(
-            backbone, (image_size[0], image_size[1]), tuple(strides)
-        )
+        self.feature_spec = FeatureSpec(backbone, (image_size[0], image_size[1]), tuple(strides))
         self.slots, self.components, self.loss_name = int(slots), int(components), loss
         self.targets, self.target_width = targets, int(target_width)
         ((self.map_name, depth),) = channels.items()

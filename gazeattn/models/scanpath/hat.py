@@ -9,13 +9,13 @@ scanpaths over a picture are trained in one pass, with the pixel decoder run onc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -25,21 +25,17 @@ from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.models.layers.pixel_decoder import PixelDecoder
 from gazeattn.models.layers.positions import coarser_code, grid_code
 from gazeattn.models.scanpath._hat_batches import Prefixes, all_prefixes, mirrored, window
-from gazeattn.models.scanpath._hat_draw import inhibited, positions
-from gazeattn.models.scanpath._hat_loss import (
-    density_loss,
-    focal_loss,
-    log_prior,
-    overlap,
-)
+from gazeattn.models.scanpath._hat_draw import STRIDE, draw
+from gazeattn.models.scanpath._hat_loss import focal_loss, log_prior
 from gazeattn.models.scanpath._hat_memory import MLP, Mixing, Reading
+from gazeattn.models.scanpath._hat_options import check_options
+from gazeattn.models.scanpath._hat_prior import Next, Recent, Returns, SaccadePrior, aspects, recent
 from gazeattn.models.scanpath.base import FeatureSpec, Grid, NetworkModel, Path
 from gazeattn.registry import register_scanpath_model
 
 if TYPE_CHECKING:
     from gazeattn.models.scanpath._hat_checkpoint import LoadReport
 
-STRIDE = 4
 FREE_VIEWING = "free_viewing"
 
 
@@ -101,6 +97,13 @@ class HAT(NetworkModel):
     center_prior
         ``"fitted"`` adds the log-density of the training fixations (one map for first fixations,
         one for the others) times a learned factor to the map's logits; ``"none"`` as published.
+    saccade_prior
+        ``"learned"`` adds a log-prior of the displacement from earlier fixations to the map's
+        logits (`SaccadePrior`); ``"none"`` as published, with steps that are too long.
+    returns
+        So many of the last fixations carry narrow Gaussians beside the map, for steps and returns
+        finer than the cells (`Returns`); 0 as published. It needs the density loss and no
+        inhibition.
     loss
         ``"focal"``, as published: a sigmoid map and a penalty-reduced focal loss over pixels; or
         ``"density"``: a softmax map and the cross-entropy with the blurred fixation.
@@ -128,8 +131,8 @@ class HAT(NetworkModel):
 
     Notes
     -----
-    A drawn fixation lies anywhere in its cell with equal probability, a greedy one in the middle;
-    none is off the picture. There is no stopping before a fixation, so no scanpath is empty.
+    A fixation drawn from the map lies anywhere in its cell with equal probability, a greedy one in
+    the middle; Gaussians of `returns` are cut to the picture; so none is off it. There is no stopping before a fixation, so no scanpath is empty.
     """
 
     durations: ClassVar[bool] = False
@@ -169,6 +172,8 @@ class HAT(NetworkModel):
         index: str = "order",
         start: str = "empty",
         center_prior: str = "none",
+        saccade_prior: str = "none",
+        returns: int = 0,
         loss: str = "focal",
         sigma: float = 16.0,
         alpha: float = 1.0,
@@ -189,21 +194,7 @@ class HAT(NetworkModel):
         tasks, peripheral = [str(t) for t in tasks], [int(p) for p in peripheral]
         self.save_hyperparameters()
         super().__init__(lr=lr, weight_decay=weight_decay, warmup_epochs=warmup_epochs)
-        _one_of("index", index, ("age", "order"))
-        _one_of("start", start, ("empty", "center"))
-        _one_of("center_prior", center_prior, ("none", "fitted"))
-        _one_of("loss", loss, ("focal", "density"))
-        _one_of("stop", stop, ("sample", "threshold"))
-        if any(s % 32 for s in image_size) or len(image_size) != 2:
-            raise DataError("image_size needs multiples of 32", found=tuple(image_size))
-        if not {4, 8, 16, 32} <= set(strides):
-            raise DataError("HAT needs the maps of strides 4, 8, 16 and 32", found=tuple(strides))
-        if not peripheral or not set(peripheral) <= {32, 16}:
-            raise DataError("peripheral tokens have stride 32 or 16", found=tuple(peripheral))
-        if loss == "focal" and (int(beta) != beta or sigma <= 0):
-            raise DataError("the focal loss needs a whole beta and sigma > 0", found=(beta, sigma))
-        if not tasks or history < 1 or max_fixations < 1:
-            raise DataError("tasks, history and max_fixations are at least one each")
+        check_options(self.hparams)
         self.feature_spec = FeatureSpec(backbone, (image_size[0], image_size[1]), tuple(strides))
         self.grid: Grid = (image_size[1] // STRIDE, image_size[0] // STRIDE)
         self.tasks, self.peripheral = list(tasks), list(peripheral)
@@ -239,6 +230,8 @@ class HAT(NetworkModel):
         self.place = MLP(width, width, width)
         self.ending = MLP(width + 1, width, 1)
         self.prior_factor = nn.Parameter(torch.ones(()), requires_grad=center_prior == "fitted")
+        self.saccades = SaccadePrior(width, self.grid) if saccade_prior == "learned" else None
+        self.returns = Returns(width, returns) if returns else None
         self.register_buffer("code", grid_code(*self.grid, width), persistent=False)
         self.register_buffer("prior", torch.zeros(2, self.grid[0] * self.grid[1]))
         self.register_buffer("stop_weight", torch.ones(()))
@@ -304,9 +297,7 @@ class HAT(NetworkModel):
         query : Tensor, shape (n, width)
         stop : Tensor, shape (n,)
         """
-        if self.start == "center":
-            xy = torch.cat([xy.new_full((len(xy), 1, 2), 0.5), xy], dim=1)
-            prefixes = replace(prefixes, count=prefixes.count + 1)
+        xy, prefixes = self._begun(xy, prefixes)
         cell = self.cell_of(xy)
         order = torch.argsort(prefixes.count, stable=True)
         queries = []
@@ -339,7 +330,20 @@ class HAT(NetworkModel):
         count = prefixes.count.to(query)[:, None]
         return query, self.ending(torch.cat([query, count], dim=-1))[:, 0]
 
-    def map_logits(self, seen: Seen, picture: Tensor, query: Tensor, count: Tensor) -> Tensor:
+    def _begun(self, xy: Tensor, prefixes: Prefixes) -> tuple[Tensor, Prefixes]:
+        """Put the centre before scanpaths that leave it out."""
+        if self.start == "empty":
+            return xy, prefixes
+        xy = torch.cat([xy.new_full((len(xy), 1, 2), 0.5), xy], dim=1)
+        return xy, replace(prefixes, count=prefixes.count + 1)
+
+    def recent(self, xy: Tensor, prefixes: Prefixes, aspect: Tensor) -> Recent:
+        """Return what the priors see of prefixes; `aspect` (batch, 2) is of the stimuli."""
+        return recent(*self._begun(xy, prefixes), aspect, self.history)
+
+    def map_logits(
+        self, seen: Seen, picture: Tensor, query: Tensor, count: Tensor, last: Recent
+    ) -> Tensor:
         """Return the logits of the next fixation's cells, (n, cells)."""
         place = self.place(query)
         order = torch.argsort(picture, stable=True)
@@ -348,13 +352,20 @@ class HAT(NetworkModel):
         logits = torch.empty_like(found).index_copy(0, order, found)
         if self.center_prior == "fitted":
             logits = logits + self.prior_factor * self.prior[(count > 0).long()]
+        if self.saccades is not None and len(query):
+            order = torch.argsort(last.count, stable=True)
+            moved = [self.saccades(query[r], last.take(r)) for r in order.split(self.chunk)]
+            logits = logits + torch.empty_like(logits).index_copy(0, order, torch.cat(moved))
         return logits
 
-    def log_cells(self, logits: Tensor) -> Tensor:
-        """Return the log-probabilities of cells: the map renormalised to sum 1, (n, cells)."""
-        if self.loss == "focal":
-            logits = F.logsigmoid(logits)
-        return logits.log_softmax(-1)
+    def following(
+        self, seen: Seen, picture: Tensor, query: Tensor, count: Tensor, last: Recent
+    ) -> Next:
+        """Return the distribution of the next fixation; see `map_logits`."""
+        logits = self.map_logits(seen, picture, query, count, last)
+        logs = F.logsigmoid(logits) if self.loss == "focal" else logits
+        near = None if self.returns is None else self.returns(query, last)
+        return Next(logits, logs.log_softmax(-1), near)
 
     def task_of(self, stimuli: Sequence[Stimulus]) -> Tensor:
         """Return the number of the query of every stimulus."""
@@ -390,14 +401,17 @@ class HAT(NetworkModel):
         query, stop = self.read(seen, batch.which, task, batch.xy, prefixes)
         go = ~at_end
         path, count = prefixes.path[go], prefixes.count[go]
-        logits = self.map_logits(seen, batch.which[path], query[go], count)
+        aspect = aspects(batch.stimuli, batch.xy)[batch.which]
+        last = self.recent(batch.xy, prefixes.take(go.nonzero()[:, 0]), aspect)
+        found = self.following(seen, batch.which[path], query[go], count, last)
         target = batch.xy[path, count]
         if self.loss == "focal":
-            fixation = focal_loss(
-                logits, target, self.grid, self.sigma, STRIDE, self.alpha, self.beta
-            ).mean()
+            each = focal_loss(
+                found.logits, target, self.grid, self.sigma, STRIDE, self.alpha, self.beta
+            )
         else:
-            fixation = density_loss(logits, target, self.grid, self.sigma / STRIDE).mean()
+            each = found.density_loss(target, self.grid, self.sigma / STRIDE)
+        fixation = each.mean()
         parts = {"loss": fixation, "fixation": fixation}
         begun = prefixes.count > 0
         if bool(begun.any()):
@@ -431,14 +445,12 @@ class HAT(NetworkModel):
             task = self.task_of(batch.stimuli)[batch.which]
             query, _ = self.read(seen, batch.which, task, batch.xy, prefixes)
             picture = batch.which[prefixes.path]
-            logits = self.map_logits(seen, picture, query, prefixes.count)
-            mass = self.log_cells(logits).exp().unflatten(-1, self.grid)
-            rows = overlap(self.grid[0], grid[0]).to(mass)
-            columns = overlap(self.grid[1], grid[1]).to(mass)
-            asked = rows @ mass @ columns.T
-            asked = asked / asked.sum((-2, -1), keepdim=True)
-            found = mass.new_full((*batch.mask.shape, *grid), -float(np.log(grid[0] * grid[1])))
-            tiny = torch.finfo(mass.dtype).tiny
+            last = self.recent(batch.xy, prefixes, aspects(batch.stimuli, batch.xy)[batch.which])
+            asked = self.following(seen, picture, query, prefixes.count, last).masses(
+                self.grid, (grid[0], grid[1])
+            )
+            found = asked.new_full((*batch.mask.shape, *grid), -math.log(grid[0] * grid[1]))
+            tiny = torch.finfo(asked.dtype).tiny
             found[prefixes.path, prefixes.count] = asked.clamp_min(tiny).log()
             return found
 
@@ -447,39 +459,10 @@ class HAT(NetworkModel):
         if n < 1:
             return []
         with self._calm():
-            device = self.code.device
-            features = {k: v[None].float().to(device) for k, v in stimulus.features.items()}
-            seen = self.look(features)
-            which = torch.zeros(n, dtype=torch.int64, device=device)
-            task = self.task_of([stimulus]).expand(n)
-            xy = torch.zeros(n, self.max_fixations, 2, dtype=torch.float64, device=device)
-            length = torch.zeros(n, dtype=torch.int64, device=device)
-            going = torch.ones(n, dtype=torch.bool, device=device)
-            for step in range(self.max_fixations):
-                chance = torch.rand(
-                    n, 4, generator=generator, dtype=torch.float64, device=generator.device
-                ).to(device)
-                rows = going.nonzero()[:, 0]
-                prefixes = Prefixes(rows, torch.full_like(rows, step))
-                # cells are found with the precision that the batches of people have
-                query, stop = self.read(seen, which, task, xy.float(), prefixes)
-                if step:
-                    kept = ~self._stops(stop, chance[rows, 0])
-                    going[rows[~kept]] = False
-                    rows, query = rows[kept], query[kept]
-                    if not len(rows):
-                        break
-                logits = self.map_logits(seen, which[rows], query, length[rows])
-                mass = self.log_cells(logits).double().exp()
-                if self.inhibition > 0 and step:
-                    radius = self.inhibition / STRIDE
-                    mass = inhibited(mass, self.grid, xy[rows, :step], radius)
-                xy[rows, step] = positions(mass, self.grid, chance[rows, 1:], greedy=self.greedy)
-                length[rows] = step + 1
-            found = xy.cpu().numpy() * np.asarray(stimulus.size, dtype=np.float64)
-            return [p[:k] for p, k in zip(found, length.tolist(), strict=True)]
+            return draw(self, stimulus, n, generator)
 
-    def _stops(self, logits: Tensor, chance: Tensor) -> Tensor:
+    def stops(self, logits: Tensor, chance: Tensor) -> Tensor:
+        """Return whether scanpaths end, for stop logits and uniform chance, (n,)."""
         if self.stop == "threshold":
             return logits.sigmoid() > self.stop_threshold
         # the loss counts stops `stop_weight` times, which raises the odds by as much
@@ -493,8 +476,3 @@ class HAT(NetworkModel):
         from gazeattn.models.scanpath._hat_checkpoint import load_published
 
         return load_published(path, image_size=image_size, **options)
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UnknownNameError(name, value, known)

@@ -23,6 +23,7 @@ from gazeattn.datamodules.objects import (
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.models.layers.positions import sinusoid
 from gazeattn.models.scanpath._oat_parts import (
+    ALIKE,
     ORDERED,
     RELATIONS,
     CropEncoder,
@@ -49,11 +50,15 @@ class Encoded:
     memory : Tensor, shape (n_displays, n, width)
         Objects, and where it is shown the target, after the encoder.
     present : Tensor of bool, shape (n_displays, n)
+    alike : Tensor or None, shape (n_displays, n_objects)
+        ``exp(-|p_j - p_target|^2 / 2)`` for a learned projection p of looks, in units of their
+        spread over the display: what is alike depends on what else there is.
     """
 
     tokens: Tensor
     memory: Tensor
     present: Tensor
+    alike: Tensor | None = None
 
 
 @register_scanpath_model(
@@ -84,7 +89,8 @@ class ObjectAttentionTransformer(NetworkModel):
         See `CropEncoder`.
     relative : bool
         Add the relation of each candidate to the current object, and whether it was looked at
-        before, to the last attention. An extension; the published model has none.
+        before, and how much it looks like the target where that is shown, to the last
+        attention. An extension; the published model has none.
     ordered : bool
         The rows of the objects are an order that people follow, as in a text.
     lr, weight_decay, warmup_epochs
@@ -153,16 +159,17 @@ class ObjectAttentionTransformer(NetworkModel):
                 nn.LayerNorm(appearance_width), nn.Linear(appearance_width, width)
             )
         elif appearance == "crops":
-            self.look = CropEncoder(width, tuple(crop_grid))
+            self.look = CropEncoder(width, (int(crop_grid[0]), int(crop_grid[1])))
         if self.shown:
             self.wanted = nn.Parameter(torch.randn(width) * 0.1)
             self.match = nn.Linear(width, width)
+            self.compare = nn.Linear(width, 8, bias=False)
         layer = nn.TransformerEncoderLayer(width, heads, inner, dropout, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, encoder_layers, enable_nested_tensor=False)
         self.decoder = nn.ModuleList(
             DecoderLayer(width, heads, inner, dropout) for _ in range(decoder_layers)
         )
-        features = (RELATIONS + ORDERED * ordered) if relative else 0
+        features = RELATIONS + ORDERED * ordered + ALIKE * self.shown if relative else 0
         self.head = ObjectHead(width, head_heads, features)
         self.width = width
         self.register_buffer("longest", torch.tensor(0))
@@ -188,7 +195,7 @@ class ObjectAttentionTransformer(NetworkModel):
         tokens = self._placed(batch.centres)
         if self.marked:
             tokens = tokens + batch.is_target[..., None] * self.mark
-        entries, present = tokens, batch.present
+        entries, present, alike = tokens, batch.present, None
         if self.look is not None:
             if batch.appearance is None:
                 raise DataError("the displays have no appearance", expected=self.appearance)
@@ -199,10 +206,12 @@ class ObjectAttentionTransformer(NetworkModel):
                     raise DataError("the displays have no look of the target")
                 wanted = self.look(batch.target)[:, None]
                 tokens = tokens + self.match(looks * wanted)
+                apart = self.compare((looks - wanted) / spread_of(looks, batch.present))
+                alike = torch.exp(-(apart**2).sum(-1) / 2)
                 entries = torch.cat([tokens, wanted + self.wanted], 1)
                 present = F.pad(present, (0, 1), value=True)
         memory = self.encoder(entries, src_key_padding_mask=~present)
-        return Encoded(tokens, memory, present)
+        return Encoded(tokens, memory, present, alike)
 
     def _placed(self, centres: Tensor) -> Tensor:
         return self.place(self.code(centres).flatten(-2))
@@ -221,7 +230,7 @@ class ObjectAttentionTransformer(NetworkModel):
         present = shown.present[batch.which]
         for layer in self.layers:
             x, _ = layer(x, layer.keys(memory), present)
-        pairs = self._pairs(batch) if self.relative else x.new_zeros(0)
+        pairs = self._pairs(batch, shown.alike) if self.relative else x.new_zeros(0)
         present = batch.present[batch.which]
         logits = self.head(self.head.keys(memory[:, :most]), x, present, pairs)
         never = torch.zeros_like(logits, dtype=torch.bool)
@@ -237,7 +246,7 @@ class ObjectAttentionTransformer(NetworkModel):
         steps = torch.arange(start, start + length, device=self.begin.device)
         return sinusoid(steps, self.width) / math.sqrt(self.width)
 
-    def _pairs(self, batch: ObjectBatch) -> Tensor:
+    def _pairs(self, batch: ObjectBatch, alike: Tensor | None) -> Tensor:
         """Return `relations` before every fixation and after the last one."""
         centres = batch.centres[batch.which]
         length = batch.looked.shape[1]
@@ -256,7 +265,8 @@ class ObjectAttentionTransformer(NetworkModel):
             rows = torch.arange(most, device=hit.device).float()
             current = F.pad(batch.looked.float(), (1, 0))
             order = rows - current[..., None]
-        return relations(centres, here, now - when, times, goal, order)
+        alike = None if alike is None else alike[batch.which]
+        return relations(centres, here, now - when, times, goal, order, alike)
 
     def log_probabilities(self, batch: ObjectBatch) -> Tensor:
         """Return the log-probabilities of each object and, last, of stopping.
@@ -353,6 +363,7 @@ class ObjectAttentionTransformer(NetworkModel):
                 pairs = relations(
                     centres, here[:, None], last[:, None], times[:, None], goal,
                     order if self.ordered else None,
+                    None if shown.alike is None else shown.alike.expand(n, -1),
                 )  # fmt: skip
             logits = self.head(keys, x, present, pairs)[:, 0]
             if t == 0:
@@ -376,6 +387,26 @@ class ObjectAttentionTransformer(NetworkModel):
         """Draw scanpaths: the centres of the boxes of `sample_objects`, in pixels."""
         centres = centres_of(stimulus)
         return [centres[s] for s in self.sample_objects(stimulus, n, generator)]
+
+
+def spread_of(looks: Tensor, present: Tensor) -> Tensor:
+    """Return the standard deviation of each feature over the objects of a display.
+
+    Parameters
+    ----------
+    looks : Tensor, shape (n_displays, n_objects, width)
+    present : Tensor of bool, shape (n_displays, n_objects)
+
+    Returns
+    -------
+    Tensor, shape (n_displays, 1, width)
+        With a small constant, so that displays of one object or of equal ones have none of 0.
+    """
+    there = present[..., None].to(looks.dtype)
+    count = there.sum(1, keepdim=True)
+    mean = (looks * there).sum(1, keepdim=True) / count
+    variance = ((looks - mean) ** 2 * there).sum(1, keepdim=True) / count
+    return (variance + 1e-4).sqrt()
 
 
 def pick(logits: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -37,8 +37,8 @@ class ObjectBaseline(ScanpathModel):
 
     Notes
     -----
-    Sequences stop with the share of training sequences that stopped at this length (an empirical
-    hazard with 1/2 added), so that `log_probabilities` and samples belong to the same model.
+    Samples have lengths of training. In `log_probabilities` stopping has the share of training
+    sequences that stopped at this length (with 1/2 added, so that no length is impossible).
     `log_probabilities` is that of the uninformed model.
     """
 

@@ -340,10 +340,10 @@ def test_moving_and_scaling_change_nothing():
     ],
 )
 def test_many_at_once_equal_one_by_one(whole, options):
-    paths = random_paths(24, 17, longest=16, whole=whole)
+    paths = random_paths(14, 17, longest=16, whole=whole)
     paths[3] = np.repeat([[5.0, 5.0, 100.0]], 9, axis=0)
     packed = pack(paths)
-    i, j = (v.ravel() for v in np.indices((24, 24)))
+    i, j = (v.ravel() for v in np.indices((14, 14)))
     order = np.random.default_rng(0).permutation(len(i))
     many = multimatch_pairs(packed, packed, i[order], j[order], size=SIZE, **options)
     one = np.array(

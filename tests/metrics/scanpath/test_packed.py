@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,7 +73,7 @@ def test_durations_that_look_like_seconds_are_doubted() -> None:
 @pytest.mark.parametrize("metric", ["dtw", "hausdorff", "tde", "scanmatch", "levenshtein", "stde"])
 def test_metrics_that_ignore_durations_do_not_doubt_them(metric: str) -> None:
     seconds = PATH * [1, 1, 0.001]
-    options = {} if metric in ("dtw", "hausdorff", "tde") else {"size": SIZE}
+    options: dict[str, Any] = {} if metric in ("dtw", "hausdorff", "tde") else {"size": SIZE}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pairwise([seconds] * 2, metric=metric, **options)

@@ -81,6 +81,8 @@ def model(seed: int = 0, **options: Any) -> HAT:
 MODELS: dict[str, dict[str, Any]] = {
     "density": {"loss": "density", "index": "age", "center_prior": "fitted"},
     "published": {"loss": "focal"},
+    "saccades": {"loss": "density", "saccade_prior": "learned", "returns": 3, "start": "center"},
+    "default": {"loss": "density", "saccade_prior": "learned", "returns": 2, "sigma": 0.0},
     "two scales": {"peripheral": (32, 16), "start": "center", "width": 32, "loss": "density"},
     "short memory": {"history": 2, "index": "order"},
 }

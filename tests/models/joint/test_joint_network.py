@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,12 +20,10 @@ from gazeattn.datamodules.joint_generated import (
     generated_objects,
 )
 from gazeattn.errors import CapabilityError, DataError
-from gazeattn.experiments.joint_attention import joint_settings, run_joint_attention, train_joint
+from gazeattn.experiments._joint_training import train_joint
+from gazeattn.experiments.joint_attention import joint_settings
 from gazeattn.models.joint._baselines import (
     centre,
-    cone_maps,
-    gaze_cones,
-    mean_head,
 )
 from gazeattn.models.joint._network import (
     InteractionLayer,
@@ -34,21 +33,13 @@ from gazeattn.models.joint._network import (
 )
 from gazeattn.models.joint._peaks import find_peaks
 from gazeattn.models.joint._scores import (
-    auc,
-    average_precision,
-    breakdown,
-    choose_threshold,
-    classify,
-    detection_rates,
-    presence_scores,
     target_distances,
 )
-from gazeattn.models.scanpath.base import NonFiniteLossError
 from gazeattn.models.joint._targets import bumps_at, sample_points, target_maps
 from gazeattn.models.joint.joint_attention import JointAttention, map_memory
-from gazeattn.results import RESULT_COLUMNS
+from gazeattn.models.scanpath.base import NonFiniteLossError
 
-SMALL = {"sigma": 40.0, "grid": (6, 12)}
+SMALL: dict[str, Any] = {"sigma": 40.0, "grid": (6, 12)}
 
 
 @pytest.fixture(scope="module")
@@ -184,8 +175,8 @@ def test_missing_gaze_and_actions_have_vectors_of_their_own(model: JointAttentio
     scenes = generate_joint_scenes(8, seed=1, no_gaze=0.5, no_action=0.5)
     model.train()
     model.training_loss(collate_scenes(scenes))["loss"].backward()
-    assert bool((model.tokens.no_gaze.grad != 0).any())
-    assert bool((model.tokens.no_action.grad != 0).any())
+    for own in (model.tokens.no_gaze, model.tokens.no_action):
+        assert own is not None and own.grad is not None and int(own.grad.count_nonzero())
 
 
 def test_an_unknown_action_is_refused(scenes: JointScenes) -> None:
@@ -244,17 +235,22 @@ def test_the_scene_is_the_mean_over_those_who_are_there(scenes: JointScenes) -> 
 # training ----------------------------------------------------------------------------------------
 
 
-def test_training_is_reproducible_and_learns_a_fixed_point() -> None:
+def test_training_is_reproducible_and_learns_a_fixed_point(tmp_path: Path) -> None:
     scenes = generate_joint_scenes(60, seed=1, frames=1, groups=(0, 1, 0))
     fixed = np.tile([480.0, 80.0], (len(scenes.place), 1))
     scenes = JointScenes(**{**vars(scenes), "place": fixed})
     train, valid = scenes.split((0.7, 0.3))
     settings = joint_settings("tiny")
-    models = [train_joint(train, valid, settings, seed=4) for _ in range(2)]
+    models = [train_joint(train, valid, settings, tmp_path / k, seed=4) for k in "ab"]
     points = [m.predict_points(valid) for m in models]
     pd.testing.assert_frame_equal(points[0], points[1])
-    settings["training"] = {**settings["training"], "max_epochs": 100, "batch_size": 14}
-    found = train_joint(train, valid, settings, seed=4).predict_points(valid)
+    settings["training"] = {
+        **settings["training"],
+        "max_epochs": 100,
+        "batch_size": 14,
+        "patience": 100,
+    }
+    found = train_joint(train, valid, settings, tmp_path / "c", seed=4).predict_points(valid)
     assert target_distances(found, valid)["distance"].mean() < 40
     assert target_distances(centre(valid), valid)["distance"].mean() > 170
 
@@ -266,6 +262,7 @@ def test_a_resumed_training_ends_as_an_unbroken_one(tmp_path: Path, scenes: Join
         torch.manual_seed(1)
         model = JointAttention(actions=ACTIONS, points=8, **SMALL)
         trainer = pl.Trainer(
+            reload_dataloaders_every_n_epochs=1,
             max_epochs=4, accelerator="cpu", logger=False, enable_progress_bar=False,
             enable_checkpointing=False, enable_model_summary=False, limit_val_batches=0,
             callbacks=[StopAfter(epochs)],
@@ -286,10 +283,11 @@ class StopAfter(pl.Callback):
     """Stops after a number of epochs and notes the order of the scenes."""
 
     def __init__(self, epochs: int) -> None:
-        self.epochs, self.seen = epochs, {}
+        self.epochs = epochs
+        self.seen: dict[int, list[str]] = {}
 
     def on_train_batch_start(self, trainer: pl.Trainer, *args: object) -> None:
-        self.seen.setdefault(trainer.current_epoch, []).extend(args[1].scene)  # type: ignore
+        self.seen.setdefault(trainer.current_epoch, []).extend(args[1].scene)  # type: ignore[attr-defined]
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         trainer.should_stop = trainer.current_epoch + 1 >= self.epochs
@@ -299,6 +297,7 @@ def test_epochs_see_the_scenes_in_different_orders(scenes: JointScenes) -> None:
     train, valid = scenes.split((0.7, 0.3))
     watch = StopAfter(3)
     pl.Trainer(
+        reload_dataloaders_every_n_epochs=1,
         max_epochs=3, accelerator="cpu", logger=False, enable_progress_bar=False,
         enable_checkpointing=False, enable_model_summary=False, limit_val_batches=0,
         callbacks=[watch],
@@ -321,10 +320,13 @@ def test_stage_one_weights_load_into_stage_two(scenes: JointScenes) -> None:
         first.set_stage("both")
 
 
-def test_both_stages_train_on_features() -> None:
+def test_both_stages_train_on_features(tmp_path: Path) -> None:
     shown = generated_objects(generate_joint_scenes(12, seed=2))
     train, valid = shown.split((0.5, 0.5))
-    model = train_joint(train, valid, joint_settings("tiny"))
+    model = train_joint(train, valid, joint_settings("tiny"), tmp_path)
+    again = train_joint(train, valid, joint_settings("tiny"), tmp_path)  # what is there
+    assert (tmp_path / "both" / "curves.csv").exists() and again.stage == "both"
+    pd.testing.assert_frame_equal(again.predict_points(valid), model.predict_points(valid))
     assert model.stage == "both"
     assert {"people", "fused", "scene", "loss"} <= set(model.training_loss(collate_scenes(train)))
     assert len(model.predict_points(valid)) == len(valid)
@@ -378,45 +380,6 @@ def test_anomaly_detection_stays_as_it_was(scenes: JointScenes, model: JointAtte
     assert not torch.is_anomaly_enabled()
 
 
-def test_a_rate_stands_beside_its_own_threshold() -> None:
-    rates = detection_rates([0.0, 9.9, 10.0, 15.0], (0, 10, 20))
-    assert rates == {0.0: 0.0, 10.0: 0.5, 20.0: 1.0}  # below, not at or below
-
-
-def test_auc_is_that_of_the_score_and_not_of_a_decision() -> None:
-    score, present = [0.1, 0.4, 0.35, 0.8], [False, False, True, True]
-    assert auc(score, present) == 0.75
-    assert auc(np.greater(score, 0.5).astype(float), present) == 0.75  # here by chance
-    assert auc([0.2, 0.3, 0.9, 0.8], present) == 1.0
-    assert auc([0.5] * 4, present) == 0.5
-    assert np.isnan(auc([0.1, 0.2], [True, True]))
-    # descending: hit, miss, hit, miss -> (1 + 2/3) / 2
-    assert average_precision(score, present) == pytest.approx((1 + 2 / 3) / 2)
-    assert average_precision([0.5] * 4, present) == 0.5
-    with pytest.raises(DataError, match="missing"):
-        auc([np.nan, 1.0], [True, False])
-
-
-def test_a_threshold_is_not_scored_where_it_was_chosen() -> None:
-    score, present = [0.1, 0.4, 0.35, 0.8], [False, False, True, True]
-    chosen = choose_threshold(score, present, list("abcd"))
-    assert 0.1 < chosen.value < 0.4
-    with pytest.raises(DataError, match="chosen on scenes"):
-        presence_scores(score, present, ["d", "e", "f", "g"], chosen)
-    found = presence_scores([0.9, 0.0, 0.9], [True, False, False], ["x", "y", "z"], chosen)
-    assert found["precision"] == 0.5 and found["recall"] == 1 and found["auc"] == 0.75
-    with pytest.raises(DataError, match="with and without"):
-        choose_threshold([0.1, 0.2], [True, True], ["a", "b"])
-
-
-def test_classes_are_counted_by_hand() -> None:
-    found = classify([0.9, 0.8, 0.2, 0.6, 0.1], [True, True, True, False, False], 0.5)
-    assert found["accuracy"] == pytest.approx(0.6)  # tp 2, fp 1, fn 1, tn 1
-    assert found["precision"] == found["recall"] == found["f1"] == pytest.approx(2 / 3)
-    assert found["macro_f1"] == pytest.approx((2 / 3 + 1 / 2) / 2)
-    assert np.isnan(classify([0.1], [True], 0.5)["precision"])
-
-
 def test_presence_of_people_and_scene_are_not_mixed_up(scenes: JointScenes) -> None:
     shown = collate_scenes(generated_objects(scenes))
     model = JointAttention(actions=ACTIONS, channels=3, stage="both", **SMALL)
@@ -425,54 +388,3 @@ def test_presence_of_people_and_scene_are_not_mixed_up(scenes: JointScenes) -> N
     found = model(shown)
     np.testing.assert_allclose(found.group.detach(), found.people.detach(), atol=1e-5)
     assert found.scene is not None and not torch.allclose(found.scene, found.people)
-
-
-def test_every_target_is_compared_with_the_one_point() -> None:
-    scenes = two_people([(120, 50), (20, 50)])
-    points = pd.DataFrame({"scene": ["a"], "x": [123.0], "y": [54.0]})
-    found = target_distances(points, scenes)
-    np.testing.assert_allclose(found["distance"], [5, np.hypot(103, 4)])
-    assert found["dx"].tolist() == [3, 103] and found["targets"].tolist() == [2, 2]
-    assert breakdown(found).set_index("part").loc["people <= 3", "n"] == 2
-    with pytest.raises(DataError, match="no point"):
-        target_distances(points.assign(scene="b"), scenes)
-    with pytest.raises(DataError, match="two points"):
-        target_distances(pd.concat([points, points]), scenes)
-
-
-# baselines ---------------------------------------------------------------------------------------
-
-
-def test_cones_meet_where_both_look() -> None:
-    scenes = two_people()
-    batch = collate_scenes(scenes)
-    at = torch.tensor([[0.6, 0.5], [0.1, 0.5], [0.6, 0.9]])
-    found = cone_maps(batch, at, 10.0)[0]
-    # (120, 50): both look at it; (20, 50): the first head itself is 0, the second looks away
-    # by 90 + 22 degrees; (120, 90): the second looks at it, for the first it is off by 21.8
-    angle = np.rad2deg(np.arctan2(40, 100))
-    expected = [1, 0, (1 + np.exp(-0.5 * (angle / 10) ** 2)) / 2]
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-    point = gaze_cones(scenes, 10.0, (10, 20)).iloc[0]
-    assert np.hypot(point["x"] - 120, point["y"] - 50) < 3
-    assert point["peak"] == pytest.approx(1, abs=0.02)
-
-
-def test_baselines_stand_in_where_no_gaze_is_known() -> None:
-    scenes = two_people()
-    blind = JointScenes(**{**vars(scenes), "gaze": np.full((2, 2), np.nan)})
-    assert gaze_cones(blind, 10.0)[["x", "y"]].iloc[0].tolist() == [70, 30]
-    assert mean_head(scenes)[["x", "y"]].iloc[0].tolist() == [70, 30]
-    assert centre(scenes)[["x", "y"]].iloc[0].tolist() == [100, 50]
-
-
-def test_the_experiment_gives_result_rows(tmp_path: Path) -> None:
-    rows = run_joint_attention("tiny", (0,), path=tmp_path / "rows.json")
-    assert list(rows.columns) == list(RESULT_COLUMNS) and (tmp_path / "rows.json").exists()
-    own = rows[rows["model"] == "joint_attention"].set_index("metric")
-    cones = rows[rows["model"] == "gaze_cones"].set_index("metric")
-    gap = own.loc["distance", "value"] - cones.loc["distance", "value"]
-    assert own.loc["distance_minus_gaze_cones", "value"] == pytest.approx(gap)
-    assert own.loc["presence_auc_from_peak", "n"] == 36
-    with pytest.raises(DataError, match="no such size"):
-        run_joint_attention("huge")

@@ -1,0 +1,91 @@
+"""The benchmarks `object_search` and `search_asymmetry` as Hydra applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from hydra.core.hydra_config import HydraConfig
+from hydra.utils import get_original_cwd
+from omegaconf import DictConfig, OmegaConf
+
+from gazeattn.experiments.app import original_path, run_app
+from gazeattn.experiments.runs import command_line, environment, write_environment
+from gazeattn.experiments.terminal import print_table
+from gazeattn.storage import write_json, write_text
+
+OWN = ("size", "debug", "publish", "root", "sizes")
+"""Keys of these configurations that are no settings of the benchmark itself."""
+
+
+def _run(cfg: DictConfig, name: str, work: Callable[..., pd.DataFrame]) -> None:
+    """Run a benchmark in Hydra's folder and print its main rows."""
+    plain = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(plain, dict)
+    run = HydraConfig.get()
+    base, folder = Path(get_original_cwd()), Path(run.runtime.output_dir)
+    overrides = list(run.overrides.task)
+    command = command_line(f"benchmark {name}", overrides)
+    write_text(folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    write_environment(folder, environment(), command)
+    keys = {o.lstrip("+").partition("=")[0] for o in overrides}
+    changes = {str(k): v for k, v in plain.items() if k in keys and k not in OWN}
+    publish = original_path(plain["publish"], base)
+    rows = work(
+        folder,
+        size=str(plain["size"]["name"]),
+        publish=publish,
+        root=original_path(plain["root"], base),
+        command=command,
+        changes=changes,
+    )
+    write_json(folder / "summary.json", {"rows": len(rows), "command": command})
+    shown = rows[["dataset", "model", "seed", "metric", "value", "low", "high"]]
+    shown = shown[~shown["metric"].str.contains("slope|found|unclipped")]
+    values = shown.astype({c: object for c in ("value", "low", "high")})
+    for column in ("value", "low", "high"):
+        values[column] = [f"{v:.3f}" if v == v and v is not None else "–" for v in shown[column]]
+    print_table(name.replace("_", " "), list(shown.columns), values.to_numpy().tolist()[:80])
+    print(f"folder: {folder.resolve()}")
+
+
+def _object_search(
+    folder: Path, *, size: str, publish: str | None, root: str | None, command: str,
+    changes: dict[str, Any],
+) -> pd.DataFrame:  # fmt: skip
+    from gazeattn.experiments.object_search import run_object_search
+
+    tasks: Sequence[str] | None = changes.pop("tasks", None)
+    return run_object_search(
+        folder, size=size, tasks=tasks, root=root, publish=publish, command=command, **changes
+    )
+
+
+def _search_asymmetry(
+    folder: Path, *, size: str, publish: str | None, root: str | None, command: str,
+    changes: dict[str, Any],
+) -> pd.DataFrame:  # fmt: skip
+    from gazeattn.experiments.search_asymmetry import run_search_asymmetry
+
+    return run_search_asymmetry(
+        size,
+        path=Path(publish or folder) / "search_asymmetry.json",
+        work=folder / "searches",
+        command=command,
+        root=root,
+        **changes,
+    )
+
+
+def object_search(arguments: list[str]) -> int:
+    """Run `gazeattn benchmark object_search` with Hydra overrides."""
+    name = "object_search"
+    return run_app(f"benchmark_{name}", lambda cfg: _run(cfg, name, _object_search), arguments)
+
+
+def search_asymmetry(arguments: list[str]) -> int:
+    """Run `gazeattn benchmark search_asymmetry` with Hydra overrides."""
+    name = "search_asymmetry"
+    return run_app(f"benchmark_{name}", lambda cfg: _run(cfg, name, _search_asymmetry), arguments)
