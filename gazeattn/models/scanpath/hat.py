@@ -132,7 +132,8 @@ class HAT(NetworkModel):
     Notes
     -----
     A fixation drawn from the map lies anywhere in its cell with equal probability, a greedy one in
-    the middle; Gaussians of `returns` are cut to the picture; so none is off it. There is no stopping before a fixation, so no scanpath is empty.
+    the middle; Gaussians of `returns` are cut to the picture; so none is off it. There is no
+    stopping before a fixation, so no scanpath is empty.
     """
 
     durations: ClassVar[bool] = False
