@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -73,3 +74,46 @@ def is_finished(path: str | os.PathLike[str], **key: Any) -> bool:
     for column, value in key.items():
         match &= table[column].astype("str") == str(value)
     return bool(match.any())
+
+
+def pack_rows(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return a table for JSON in which nothing long stands twice.
+
+    ``runs`` are the distinct commands with their commits, ``conventions`` the first convention of
+    every metric, and ``rows`` the rest, without what is missing: ``run`` is the position of a row's
+    command, and ``convention`` stands where it differs from that of its metric.
+    """
+    runs: list[dict[str, Any]] = []
+    conventions: dict[str, str] = {}
+    records = []
+    for row in rows.to_dict("records"):
+        record = {str(k): _plain(v) for k, v in row.items()}
+        run = {k: record.pop(k, None) or "" for k in ("command", "commit")}
+        if run not in runs:
+            runs.append(run)
+        record["run"] = runs.index(run)
+        metric = str(record.get("metric"))
+        convention = record.pop("convention", None)
+        if convention and conventions.setdefault(metric, str(convention)) != convention:
+            record["convention"] = convention
+        records.append({k: v for k, v in record.items() if v not in (None, "")})
+    return {"runs": runs, "conventions": conventions, "rows": records}
+
+
+def unpack_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows that `pack_rows` packed."""
+    out = []
+    for packed in content["rows"]:
+        row = {"convention": content["conventions"].get(packed["metric"]), **packed}
+        row.update(content["runs"][row.pop("run")])
+        out.append(row)
+    return out
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it, numbers with six digits."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return value.item() if hasattr(value, "item") else value

@@ -50,7 +50,7 @@ from gazeattn.losses import LossLog
 from gazeattn.metrics.scanpath import load_clusters, save_clusters
 from gazeattn.models.scanpath.base import NetworkModel, ScanpathModel
 from gazeattn.models.scanpath.evaluation import PairScorer, draw, teacher_forced
-from gazeattn.results import append_rows, result_rows
+from gazeattn.results import append_rows, pack_rows, result_rows, unpack_rows
 from gazeattn.storage import write_json, write_parquet, write_text
 
 log = logging.getLogger(__name__)
@@ -128,11 +128,6 @@ def published_path(bench: Bench) -> Path:
 
 def publish(bench: Bench) -> None:
     """Write the table as JSON, rows in the order in which they were finished."""
-    rows = bench.rows.drop(columns=["dataset", "task", "split", "size"])
-    records = [
-        {k: _plain(v) for k, v in r.items() if _plain(v) not in (None, "")}
-        for r in rows.to_dict("records")
-    ]
     content = {
         "dataset": bench.fixed["dataset"],
         "task": TASK,
@@ -142,17 +137,9 @@ def publish(bench: Bench) -> None:
         "stimuli": len(bench.test.stimuli),
         "scanpaths": len(bench.test),
         "fixations": len(bench.test.x),
-        "rows": records,
+        **pack_rows(bench.rows.drop(columns=["dataset", "task", "split", "size"])),
     }
     write_json(published_path(bench), content)
-
-
-def _plain(value: Any) -> Any:
-    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-        return None
-    if isinstance(value, float | np.floating):
-        return float(f"{float(value):.6g}")
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def earlier_rows(bench: Bench) -> pd.DataFrame:
@@ -165,7 +152,8 @@ def earlier_rows(bench: Bench) -> pd.DataFrame:
             return result_rows([], EXTRA)
         content = json.loads(path.read_text(encoding="utf-8"))
         shared = {k: content.get(k) for k in ("dataset", "task", "split", "size")}
-        rows = result_rows([{**shared, **r} for r in content["rows"]], EXTRA)
+        rows = result_rows([{**shared, **r} for r in unpack_rows(content)], EXTRA)
+        rows["reference"] = rows["reference"].fillna("")
     for column in ("dataset", "split", "size"):
         other = rows[column].astype(str) != str(bench.fixed[column])
         if other.any():
@@ -380,6 +368,7 @@ def run_benchmark(
             run_model(bench, label, seed, kind)
         if not bench.finished(HUMAN, 0):
             run_human(bench)
+        publish(bench)
     from gazeattn.report.benchmark import write_benchmark_report
 
     report = write_benchmark_report(bench.rows, folder, bench.test, command=command)

@@ -84,7 +84,7 @@ def forced_rows(
         suffix = "_after_first" if after else ""
         table = _per_trial(scored, reference, after)
         rows += _averages(table, dict.fromkeys(FORCED, ""), suffix, draws, seed)
-        for name, other in (others or {}).items():
+        for name, other in ({} if after else others or {}).items():
             theirs = _per_trial(other, reference, after)
             gap = table.copy()
             gap[list(FORCED)] -= theirs[list(FORCED)]
