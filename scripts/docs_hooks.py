@@ -6,10 +6,13 @@ A new room or a newly registered thing appears in the documentation without a se
 - a line ``<!-- registry: datasets -->`` in a page becomes a table of what is registered there.
 - a line ``<!-- conf: groups -->`` becomes a table of the configuration groups and their files, and
   ``<!-- conf: compare -->`` becomes the content of ``conf/compare.yaml``.
+- a line ``<!-- results: NAME METRIC METRIC ... -->`` becomes a table of ``docs/results/NAME.json``:
+  one row per model, means over seeds with the means of their intervals.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from mkdocs.structure.files import File, Files
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "gazeattn"
 CONF = REPOSITORY / "conf"
-MARK = re.compile(r"^<!-- (registry|conf): (\w+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- (registry|conf|results): (\w+)((?: \w+)*) -->$", re.MULTILINE)
 PRIVATE_ROOMS = {"cli"}  # the command line has its own page
 FACTS = (
     *("task", "size", "licence", "family", "bounds", "formula", "citation", "description"),
@@ -87,8 +90,45 @@ def listing(name: str) -> str:
     return f"```yaml\n{text.rstrip()}\n```"
 
 
-def replacement(kind: str, name: str) -> str:
+def results_table(name: str, metrics: list[str]) -> str:
+    """Return a Markdown table of models and metrics of one file of results."""
+    content = json.loads((REPOSITORY / "docs" / "results" / f"{name}.json").read_text("utf-8"))
+    found: dict[str, dict[str, list[Any]]] = {}
+    seeds: dict[str, set[Any]] = {}
+    for row in content["rows"]:
+        explained = row["metric"].endswith("_explained")
+        if row["metric"] not in metrics or (row.get("reference") and not explained):
+            continue
+        label = row["model"] + (f" ({row['kind']})" if row.get("kind") else "")
+        if len({r.get("dataset") for r in content["rows"]}) > 1:
+            label = f"{row['dataset']}: {label}"
+        found.setdefault(label, {}).setdefault(row["metric"], []).append(row)
+        seeds.setdefault(label, set()).add(row.get("seed"))
+    rows = [["model", "seeds", *(m.replace("_", " ") for m in metrics)]]
+    rows.append(["---"] * len(rows[0]))
+    for label, values in found.items():
+        cells = [figure(values.get(m, [])) for m in metrics]
+        rows.append([label, str(len(seeds[label])), *cells])
+    size = f"Size `{content['size']}`; `docs/results/{name}.json` has every row with its command."
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + f"\n\n{size}"
+
+
+def figure(rows: list[Any]) -> str:
+    """Return the mean of rows over seeds, with the mean of their intervals."""
+    values = [r["value"] for r in rows if "value" in r]
+    if not values:
+        return ""
+    text = f"{sum(values) / len(values):.3g}"
+    ends = [[r[k] for r in rows if k in r] for k in ("low", "high")]
+    if all(len(e) == len(values) for e in ends):
+        text += " ({:.3g} to {:.3g})".format(*(sum(e) / len(e) for e in ends))
+    return text
+
+
+def replacement(kind: str, name: str, rest: str = "") -> str:
     """Return what stands in for one mark."""
+    if kind == "results":
+        return results_table(name, rest.split())
     if kind == "registry":
         return table(name)
     return group_table() if name == "groups" else listing(name)
@@ -117,4 +157,4 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace the marks by what they stand for."""
-    return MARK.sub(lambda match: replacement(match[1], match[2]), markdown)
+    return MARK.sub(lambda match: replacement(match[1], match[2], match[3]), markdown)

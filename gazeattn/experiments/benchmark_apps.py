@@ -74,7 +74,6 @@ def _search_asymmetry(
         path=Path(publish or folder) / "search_asymmetry.json",
         work=folder / "searches",
         command=command,
-        root=root,
         **changes,
     )
 

@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from numpy.typing import ArrayLike, NDArray
+from omegaconf import OmegaConf
 
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.experiments.building import read_model, sized
 from gazeattn.experiments.config import conf_folder
 from gazeattn.experiments.runs import commit
 from gazeattn.models.scanpath.ecc_net import EccNet, Ivsn, places_of
-from gazeattn.results import result_rows
+from gazeattn.results import pack_rows, result_rows
 from gazeattn.stimuli.asymmetry import EXPERIMENTS, Display, Experiment, display
 from gazeattn.storage import write_json, write_parquet
 
 MS_PER_SACCADE, MS_BASE = 252.359, 376.271
 """Reaction time of a search with n saccades: ``MS_PER_SACCADE * n + MS_BASE``."""
 MODELS = ("chance", "ecc_net", "ecc_net_no_eccentricity", "ivsn")
-HUMAN = "human"
+HUMAN, TASK = "human", "visual search"
 DRAWS = 2000
 Floats = NDArray[np.float64]
 
@@ -64,7 +64,10 @@ def slope(set_sizes: ArrayLike, times: ArrayLike) -> Floats:
         raise DataError("a slope needs two set sizes at least and a time for each",
                         found=f"{len(sizes)} sizes, {t.shape[-1]} times")  # fmt: skip
     centred = sizes - sizes.mean()
-    return (t @ centred) / (centred @ centred)
+    found = (t @ centred) / (centred @ centred)
+    # equal times have a slope of 0, not of a rounding error whose sign would make the index 1 or -1
+    noise = 1e-12 * np.abs(t).max(-1, initial=0.0)
+    return np.asarray(np.where(np.abs(found) > noise, found, 0.0))
 
 
 def asymmetry_index(harder: ArrayLike, easier: ArrayLike, *, clipped: bool = True) -> Floats:
@@ -100,12 +103,13 @@ def slopes_of(trials: pd.DataFrame, largest: int, draws: int = 0, seed: int = 0)
         Trials are drawn with replacement within each set size.
     """
     rng = np.random.default_rng(seed)
-    means, sizes = [], []
+    means: list[Floats] = []
+    sizes: list[float] = []
     for size, group in trials.groupby("set_size"):
         times = reaction_time(counted(group["saccades"].to_numpy(), largest))
         drawn = times[rng.integers(len(times), size=(draws, len(times)))].mean(1)
         means.append(np.r_[times.mean(), drawn])
-        sizes.append(size)
+        sizes.append(float(str(size)))
     return slope(sizes, np.stack(means, axis=1))
 
 
@@ -114,9 +118,11 @@ def slopes_of(trials: pd.DataFrame, largest: int, draws: int = 0, seed: int = 0)
 
 def asymmetry_settings(size: str) -> dict[str, Any]:
     """Return the settings of ``conf/benchmark_search_asymmetry.yaml`` for a size."""
-    path = Path(conf_folder()) / "benchmark_search_asymmetry.yaml"
-    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
-    sizes = settings.pop("sizes")
+    path = conf_folder() / "benchmark_search_asymmetry.yaml"
+    plain = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(plain, dict)
+    settings = {str(k): plain[k] for k in ("experiments", "trials", "bootstrap", "models")}
+    sizes = plain["sizes"]
     if size not in sizes:
         raise UnknownNameError("size", size, list(sizes))
     return {**settings, **sizes[size]}
@@ -146,7 +152,7 @@ def saccades_of(model: EccNet | None, shown: Display, seed: int = 0) -> int:
         number = zlib.crc32(f"{shown.experiment} {shown.condition}".encode())
         rng = np.random.default_rng([seed, number, shown.set_size, shown.trial])
         return int(rng.integers(len(boxes))) + 1
-    trace = model.search(_rgb(shown.picture), _rgb(shown.target), boxes, target)
+    trace = model.search(_rgb(shown.picture), _rgb(shown.target), boxes, target.tolist())
     return trace.saccades if trace.found else -1
 
 
@@ -233,19 +239,26 @@ def run_search_asymmetry(
                 found = search_trials(model, e, condition, trials, seed)
                 write_parquet(file, found.assign(model=name, settings=stamp))
                 table = asymmetry_rows(folder, experiments, models, settings, size, seed, command)
-                if path is not None:
-                    write_json(path, table.to_dict("records"))
+                _publish(path, table, size)
     table = asymmetry_rows(folder, experiments, models, settings, size, seed, command)
-    if path is not None:
-        write_json(path, table.to_dict("records"))
+    _publish(path, table, size)
     return table
+
+
+def _publish(path: str | os.PathLike[str] | None, table: pd.DataFrame, size: str) -> None:
+    if path is not None:
+        shared = ["dataset", "task", "split", "regime", "fold", "size"]
+        content = {"dataset": str(table["dataset"].iloc[0]), "task": TASK, "size": size}
+        write_json(path, {**content, **pack_rows(table.drop(columns=shared))})
 
 
 def _same_settings(file: Path, stamp: str) -> None:
     held = str(pd.read_parquet(file, columns=["settings"])["settings"].iloc[0])
     if held != stamp:
-        raise DataError("the folder holds searches of other settings", source=file,
-                        expected=stamp, found=held, hint="choose another folder with work=")  # fmt: skip
+        raise DataError(
+            "the folder holds searches of other settings", source=file, expected=stamp, found=held,
+            hint="choose another folder",
+        )  # fmt: skip
 
 
 def asymmetry_rows(
@@ -261,7 +274,7 @@ def asymmetry_rows(
                 name, pd.concat(parts), experiments, int(settings["bootstrap"]), seed
             )
     shared = {
-        "dataset": "generated_search_asymmetry", "task": "visual search", "split": "all",
+        "dataset": "generated_search_asymmetry", "task": TASK, "split": "all",
         "regime": "zero_shot", "fold": 0, "seed": seed, "size": size, "command": command,
         "commit": commit(),
     }  # fmt: skip

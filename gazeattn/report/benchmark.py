@@ -120,8 +120,7 @@ def sentences(table: pd.DataFrame) -> list[str]:
     )
     seeds = int(table["seeds"].max())
     lines.append(
-        f"Networks were trained with {count(seeds)} seed{'s' * (seeds != 1)}; values are means over "
-        "seeds."
+        f"Networks were trained with {count(seeds)} seed{'s' * (seeds != 1)}; values are means."
     )
     return lines
 

@@ -87,15 +87,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("curvature", "curve_in_lines", "line_in_curves", (8, 16, 32), 30,
                    339, 6, 48, 0, _NARROW, (0.8, 7.589286)),
         Experiment("lighting", "top_down", "left_right", (1, 6, 12), 30,
-                   198, 4, 31, 27, _LIGHT, (4.205128, 23.885)),
+                   198, 4, 31, 27, _LIGHT, (4.205125, 23.88279)),
         Experiment("cross", "non_cross", "cross", (3, 6, 9), 36,
                    615, 3, 177, 255, _WIDE, (45.0, 96.0)),
         Experiment("letters", "Ts", "Ls", (3, 6, 9), 36,
                    615, 3, 177, 255, _WIDE, (14.0, 33.0)),
         Experiment("orientation_same", "homo_t20", "homo_t0", (1, 4, 8, 12), 30,
-                   339, 4, 69, 255, _NARROW, (2.378, 9.862)),
+                   339, 4, 69, 255, _NARROW, (2.377035, 9.856461)),
         Experiment("orientation_mixed", "hetero_t0", "hetero_t20", (1, 4, 8, 12), 30,
-                   339, 4, 69, 255, _NARROW, (23.73, 71.12)),
+                   339, 4, 69, 255, _NARROW, (23.73206, 71.11962)),
     )
 }  # fmt: skip
 """The six experiments in the order of publication; human slopes are digitised values."""
@@ -162,9 +162,9 @@ def display(
         x, y = int(at % e.grid) * e.cell + int(dx), int(at // e.grid) * e.cell + int(dy)
         picture[y : y + e.item, x : x + e.item] = item
     index = np.arange(cells)
-    x, y = index % e.grid * e.cell, index // e.grid * e.cell
+    left, top = index % e.grid * e.cell, index // e.grid * e.cell
     places = pd.DataFrame({
-        "object": index, "xmin": x, "ymin": y, "xmax": x + e.cell, "ymax": y + e.cell,
+        "object": index, "xmin": left, "ymin": top, "xmax": left + e.cell, "ymax": top + e.cell,
         "item": np.isin(index, where), "target": index == where[0],
     })  # fmt: skip
     return Display(experiment, condition, set_size, trial, picture, target, places, e.background)
@@ -187,9 +187,9 @@ def _choose(
     if e.name == "curvature":
         # the four orientations take turns
         kinds = curves(e), lines(e)
-        mine, other = kinds if condition == "curve_in_lines" else kinds[::-1]
+        ours, theirs = kinds if condition == "curve_in_lines" else kinds[::-1]
         turn = rng.permutation(n)
-        return mine[turn[0] % 4], [other[k % 4] for k in turn[1:]]
+        return ours[turn[0] % 4], [theirs[k % 4] for k in turn[1:]]
     if e.name == "lighting":
         first = shaded_disc(e)
         if condition == "left_right":
@@ -198,14 +198,15 @@ def _choose(
     if e.name in ("cross", "letters"):
         shapes = {"cross": "cross", "non_cross": "non_cross", "Ls": "L", "Ts": "T"}
         opposite = e.easier if condition == e.harder else e.harder
-        mine, other = (turned(strokes(e, shapes[c])) for c in (condition, opposite))
-        return mine[rng.integers(4)], [other[k] for k in rng.integers(4, size=n - 1)]
+        ours, theirs = (turned(strokes(e, shapes[c])) for c in (condition, opposite))
+        return ours[rng.integers(4)], [theirs[k] for k in rng.integers(4, size=n - 1)]
     upright, tilted = bar(e, 0.0), bar(e, TILT)
     mine, partner = (upright, tilted) if condition.endswith("_t0") else (tilted, upright)
     if condition.startswith("homo"):
         return mine, [partner] * (n - 1)
     kinds_of = [bar(e, a) for a in ANGLES] + [partner]
-    order = np.concatenate([rng.permutation(8) for _ in range(-(-(n - 1) // 8))] or [[]])[: n - 1]
+    rounds = [rng.permutation(8) for _ in range(-(-(n - 1) // 8))]
+    order = np.concatenate([*rounds, np.zeros(0, dtype=np.int64)])[: n - 1]
     return mine, [kinds_of[int(k)] for k in rng.permutation(order)]
 
 

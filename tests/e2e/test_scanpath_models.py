@@ -14,6 +14,7 @@ import pytest
 
 from gazeattn.storage import data_root
 
+
 def run(arguments: list[str], folder: Path, shared: Path, code: int = 0) -> str:
     """Run a command in an empty folder and return what it printed."""
     done = subprocess.run(

@@ -425,8 +425,10 @@ class EccNet(ScanpathModel):
                 box = corners[int(np.flatnonzero(table["target"].to_numpy(dtype=bool))[0])]
         picture = _read(stimulus.image, stimulus, "image")
         if picture.shape[1::-1] != tuple(int(v) for v in stimulus.size):
-            raise DataError("a picture has another size than its stimulus", source=stimulus.name,
-                            expected=str(stimulus.size), found=str(picture.shape[1::-1]))  # fmt: skip
+            raise DataError(
+                "a picture has another size than its stimulus", source=stimulus.name,
+                expected=str(stimulus.size), found=str(picture.shape[1::-1]),
+            )  # fmt: skip
         trace = self.search(picture, _read(stimulus.target, stimulus, "target"), places, box)
         return [trace.path.copy() for _ in range(n)]
 
@@ -493,4 +495,5 @@ def _read(path: str | None, stimulus: Stimulus, what: str) -> PictureArray:
             f"the {what} of {stimulus.name} is no picture that is there: {file}"
         )
     with Image.open(file) as opened:
-        return np.asarray(opened.convert("RGB"), dtype=np.float32) / 255
+        values = np.asarray(opened.convert("RGB"), dtype=np.float32)
+    return (values / np.float32(255)).astype(np.float32)
