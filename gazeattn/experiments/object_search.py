@@ -156,10 +156,10 @@ def run_object_search(
         of seed (or fold) ``all`` average the scores of each display over seeds (and put folds
         together) first.
     """
-    config = OmegaConf.to_container(
-        OmegaConf.load(conf_folder() / "benchmark_object_search.yaml"), resolve=True
-    )
-    assert isinstance(config, dict)
+    plain = OmegaConf.to_container(OmegaConf.load(conf_folder() / "benchmark_object_search.yaml"))
+    assert isinstance(plain, dict)
+    shared = ("defaults", "hydra", "publish", "root")  # of the command, not of the benchmark
+    config = {k: v for k, v in plain.items() if k not in shared}
     options = {**sized({str(k): v for k, v in config.items()}, size), **changes}
     for name in changes:
         if name not in config:

@@ -46,9 +46,9 @@ def claim(folder: Path, overwrite: bool = False) -> Path:
 def command_line(experiment: str, overrides: Sequence[str]) -> str:
     """Return the shell command that repeats a run.
 
-    The run folder is left out: a repeated run gets a folder of its own.
+    The run folder and the place of a published table are left out: a repeated run has its own.
     """
-    own = ("hydra.run.dir", "hydra.mode", "hydra.sweep", "overwrite=")
+    own = ("hydra.run.dir", "hydra.mode", "hydra.sweep", "overwrite=", "publish=")
     kept = [o for o in overrides if not o.startswith(own)]
     return shlex.join(["gazeattn", *experiment.split(), *kept])
 
