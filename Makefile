@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Overrides handed to the command, e.g. make compare ARGS="lm=minilm"
 ARGS ?=
 # What the tests and benchmarks fetch, once. `gazeattn compare` fetches what it needs by itself.
-ASSETS ?= onestop_sample smollm2-135m minilm
+ASSETS ?= onestop_sample smollm2-135m minilm efficientnet-lite0
 
 # Tests neither ask a model hub nor write to an account.
 TEST_ENV := HF_HUB_OFFLINE=1 WANDB_MODE=offline MPLBACKEND=Agg
@@ -19,7 +19,7 @@ TEST_ENV := HF_HUB_OFFLINE=1 WANDB_MODE=offline MPLBACKEND=Agg
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help setup compare assets test test-slow lint format docs bench wheel clean
+.PHONY: help setup compare assets test test-slow lint format docs bench bench-peers wheel clean
 
 help:
 	@echo "make compare     set up and compare human reading with a language model; prints the report's path"
@@ -29,6 +29,7 @@ help:
 	@echo "make format      let ruff rewrite the sources"
 	@echo "make docs        build the documentation into site/"
 	@echo "make bench       run the benchmarks, which print ratios"
+	@echo "make bench-peers time the metrics against peers that need an environment of their own"
 	@echo "make wheel       build the source archive and the wheel into dist/"
 	@echo "make setup       only create .venv with the pinned packages"
 	@echo "make clean       remove build products and caches (never data/ or outputs/)"
@@ -89,6 +90,18 @@ bench: setup assets
 	@$(PIP) install --quiet -c constraints.txt --no-build-isolation -e '.[dev,bench]'
 	@for file in benchmarks/[a-z]*.py; do \
 	  echo "== $$file"; $(TEST_ENV) $(BIN)/python "$$file" || exit 1; done
+
+# pysaliency is built with an older setuptools, GazeParser asks for a window toolkit it does not need
+# here: both in an environment beside .venv. The recordings: GAZEATTN_SHARED.
+bench-peers: pyproject.toml
+	@test -f .venv-peers/.installed || { $(PYTHON) -m venv --clear .venv-peers && \
+	  .venv-peers/bin/python -m pip install --quiet 'setuptools<81' wheel Cython numpy && \
+	  .venv-peers/bin/python -m pip install --quiet -e '.[bench]' && \
+	  .venv-peers/bin/python -m pip install --quiet --no-deps GazeParser && \
+	  .venv-peers/bin/python -m pip install --quiet --no-build-isolation pysaliency==0.2.22 && \
+  .venv-peers/bin/python -m pip install --quiet 'setuptools<81' && \
+	  touch .venv-peers/.installed; }
+	$(TEST_ENV) .venv-peers/bin/python -W ignore benchmarks/metrics.py
 
 wheel: setup
 	$(BIN)/python -m build --no-isolation --outdir dist .
