@@ -30,6 +30,7 @@ from gazeattn.experiments.building import (
     sized,
     training_of,
     with_features,
+    write_run,
 )
 from gazeattn.experiments.compare import load_dataset
 from gazeattn.experiments.config import typed
@@ -189,7 +190,7 @@ def fitted(bench: Bench, label: str, seed: int) -> tuple[ScanpathModel, Scanpath
         assert isinstance(network, NetworkModel)
         network.fit_statistics(parts[0])
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / "model.yaml", OmegaConf.to_yaml(OmegaConf.create(config)))
+        write_run(folder, config, seed)
         done = train_network(
             network, parts[0], parts[1], folder, training_of(config),
             seed=seed, accelerator=bench.cfg.accelerator,

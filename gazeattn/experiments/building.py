@@ -17,7 +17,10 @@ from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.experiments.config import conf_folder
 from gazeattn.experiments.training import BEST, Training
 from gazeattn.models.scanpath.base import FeatureSpec, NetworkModel, ScanpathModel
+from gazeattn.storage import write_text
 
+RUN = "run.yaml"
+"""What `gazeattn predict` reads of a run folder."""
 OWN = ("name", "training", "sizes", "backbone_weights")
 """Keys of a model's configuration that are no arguments of its class."""
 
@@ -150,6 +153,31 @@ def channels_of(paths: Scanpaths) -> dict[str, int]:
 def training_of(config: Mapping[str, Any]) -> Training:
     """Return the training settings of a model's configuration."""
     return Training.of(config.get("training") or {})
+
+
+def write_run(folder: Path, config: Mapping[str, Any], seed: int) -> None:
+    """Write what `read_run` reads: the model as it was built."""
+    content = OmegaConf.create({"model": dict(config), "seed": seed})
+    write_text(folder / RUN, OmegaConf.to_yaml(content))
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Return the configuration of the model of a run folder.
+
+    Raises
+    ------
+    DataError
+        The folder holds no run.
+    """
+    if not (folder / RUN).is_file():
+        raise DataError(
+            "not the folder of a trained model", source=folder, expected=RUN,
+            hint="gazeattn train makes one",
+        )  # fmt: skip
+    plain = OmegaConf.to_container(OmegaConf.load(folder / RUN), resolve=True)
+    if not isinstance(plain, dict) or not isinstance(plain.get("model"), dict):
+        raise DataError("the file does not describe a model", source=folder / RUN)
+    return {str(k): v for k, v in plain["model"].items()}
 
 
 def load_network(config: Mapping[str, Any], folder: Path) -> NetworkModel:

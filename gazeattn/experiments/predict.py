@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from omegaconf import OmegaConf
 
 from gazeattn.datamodules import Stimulus
 from gazeattn.errors import DataError, GazeattnError, UnknownNameError
-from gazeattn.experiments.building import feature_spec, load_network
+from gazeattn.experiments.building import feature_spec, load_network, read_run
 from gazeattn.experiments.terminal import print_table
 from gazeattn.models.scanpath.evaluation import stimulus_seed
 from gazeattn.storage import atomic_folder, write_parquet, write_text
 
-RUN = "run.yaml"
 FILES = ("scanpaths.csv", "scanpaths.parquet", "scanpaths.svg", "scanpaths.png", "animation.html")
 
 
@@ -83,20 +81,15 @@ def predict(options: Options) -> Path:
     from PIL import Image
 
     run = Path(options.model).expanduser()
-    if not (run / RUN).is_file():
-        raise DataError(
-            "not the folder of a trained model", source=run, expected=RUN,
-            hint="gazeattn train makes one",
-        )  # fmt: skip
-    plain = OmegaConf.to_container(OmegaConf.load(run / RUN), resolve=True)
-    assert isinstance(plain, dict)
-    config = plain["model"]
+    config = read_run(run)
     model = load_network(config, run)
     picture = Path(options.image).expanduser()
     try:
         with Image.open(picture) as opened:
             turned = opened.getexif().get(0x0112, 1) in (5, 6, 7, 8)
             width, height = opened.size[::-1] if turned else opened.size
+    except FileNotFoundError:
+        raise DataError("there is no such picture", source=picture) from None
     except (OSError, ValueError) as error:
         raise DataError(f"not a picture that can be read ({error})", source=picture) from None
     name = picture.stem

@@ -19,6 +19,7 @@ from gazeattn.errors import DataError
 from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.benchmark import limited
 from gazeattn.experiments.building import (
+    RUN,
     build,
     channels_of,
     ensure_weights,
@@ -28,6 +29,7 @@ from gazeattn.experiments.building import (
     sized,
     training_of,
     with_features,
+    write_run,
 )
 from gazeattn.experiments.compare import load_dataset
 from gazeattn.experiments.config import typed
@@ -49,8 +51,6 @@ from gazeattn.results import result_rows
 from gazeattn.storage import write_json, write_parquet, write_text
 
 log = logging.getLogger(__name__)
-RUN = "run.yaml"
-"""What `gazeattn predict` reads of a run folder: the data set and the model as they were used."""
 
 
 def run_train(
@@ -111,9 +111,7 @@ def run_train(
         model = build(config, channels_of(train) if spec else None, cfg.seed)
         assert isinstance(model, NetworkModel)
         model.fit_statistics(train)
-        write_text(
-            folder / RUN, OmegaConf.to_yaml(OmegaConf.create({"model": config, "seed": cfg.seed}))
-        )
+        write_run(folder, config, cfg.seed)
         facts = environment()
         write_environment(folder, facts, command)
         bar.pause()

@@ -310,6 +310,7 @@ def draw_paths(stimulus: Stimulus, panels: Mapping[str, Sequence[np.ndarray]]) -
         ax.set_ylim(height, 0)
         ax.set_xticks([])
         ax.set_yticks([])
+        ax.spines[:].set_visible(False)
         ax.set_title(title)
     return figure
 
