@@ -164,7 +164,7 @@ def locate(
     ------
     DataError
         Fixations off the picture under "raise"; under every choice when most of them lie so far
-        off that they must refer to a larger picture.
+        off that they must refer to a larger picture. A map whose sides are exchanged.
     """
     one_of("treatment of fixations outside", outside, OUTSIDE)
     if losses is not None and not isinstance(losses, LossLog):
@@ -172,6 +172,8 @@ def locate(
     points = as_points(fixations, name)
     rows, columns = shape[-2:]
     width, height = (float(columns), float(rows)) if size is None else size_of(size)
+    if size is not None:
+        _refuse_transposed(rows, columns, width, height)
     x, y = points[:, 0], points[:, 1]
     kept = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     moves = size is not None  # the last place before the border may round up when it is scaled
@@ -191,6 +193,27 @@ def locate(
         np.clip(column, 0, columns - 1, out=column)
         np.clip(row, 0, rows - 1, out=row)
     return (row * columns + column).astype(np.intp), kept
+
+
+def _refuse_transposed(rows: int, columns: int, width: float, height: float) -> None:
+    """Raise where a map has the sides of its picture exchanged.
+
+    A map may be stretched, as those of networks with square inputs are; but one whose sides are in
+    the proportion of height to width, and not the other way round, was turned. Maps of a few
+    cells say nothing.
+    """
+    if min(rows, columns) < 8:
+        return
+    rounding = 1.0 / rows + 1.0 / columns  # each side may be off by half a cell and more
+    straight = abs(np.log(columns * height / (rows * width)))
+    turned = abs(np.log(rows * height / (columns * width)))
+    if turned <= rounding and straight > rounding + 0.1:
+        raise DataError(
+            "the map has the sides of its picture exchanged",
+            expected=f"(height, width) in the proportion of {height:g} to {width:g}",
+            found=f"({rows}, {columns})",
+            hint="Transpose it: arrays are (height, width), size is (width, height)",
+        )
 
 
 def places(fixations: ArrayLike, shape: tuple[int, ...], **how: Any) -> Places:

@@ -136,14 +136,24 @@ def doubts(
     one_pair: bool = False,
     stacklevel: int = 3,
 ) -> None:
-    """Count fixations off the stimulus in `losses`, or warn of them; warn of seconds.
+    """Count fixations off the stimulus and doubtful units in `losses`, or warn of them.
 
     Nobody is warned who stated `outside` or keeps a log. Of one pair the warning has no count, so
     that Python shows it once per line of a program.
     """
+    found = []
     if looks_at_durations(kernel, params) and any(map(_in_seconds, sides)):
-        text = "all durations are below 10 ms: they look like seconds (see in_milliseconds)"
-        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+        found.append("all durations are below 10 ms: they look like seconds (see in_milliseconds)")
+    if "size" in params and any(_in_shares(p, params["size"]) for p in sides):
+        found.append(
+            "all positions lie within 2 pixels of a corner: they look like shares of the stimulus"
+        )
+    for text in found:
+        if losses is None:
+            warnings.warn(text, UserWarning, stacklevel=stacklevel)
+        else:
+            each = sum(int(p.length.sum()) for p in sides)
+            losses.add(kernel.__name__.removesuffix("_pairs"), "note", text, each, "fixations")
     how = treatment(kernel, params)
     if how not in _DONE:
         return
@@ -160,6 +170,21 @@ def doubts(
         done += f", {effect}" if effect else ""
         text = f"{name}: {number}fixations off the stimulus, {done}; outside= says what else to do"
         warnings.warn(text, UserWarning, stacklevel=stacklevel)
+
+
+SHARES = 2.0
+"""Positions that are all below this on a picture of `LARGE` pixels look like shares of it."""
+LARGE = 50.0
+
+
+def _in_shares(paths: Packed, size: Any) -> bool:
+    """Whether several different positions all lie in the first two pixels of a large stimulus."""
+    valid = paths.valid()
+    x, y = paths.x[valid], paths.y[valid]
+    if len(x) < 3 or min(size) < LARGE:
+        return False
+    inside = bool(((x >= 0) & (x <= SHARES) & (y >= 0) & (y <= SHARES)).all())
+    return inside and bool(np.ptp(x) > 0 or np.ptp(y) > 0)
 
 
 def _in_seconds(paths: Packed) -> bool:

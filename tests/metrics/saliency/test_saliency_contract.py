@@ -378,3 +378,14 @@ def test_a_table_of_fixations_is_read_by_name() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"y": XY[:, 1], "x": XY[:, 0], "duration": 200.0})
     assert saliency.nss(RAMP, table) == saliency.nss(RAMP, XY)
+
+
+@pytest.mark.parametrize("shape", [(80, 60), (800, 600), (40, 30), (81, 60)])
+def test_a_map_with_its_sides_exchanged_is_refused(shape):
+    values = np.random.default_rng(0).random(shape)
+    for call in (saliency.nss, saliency.auc_judd):
+        with pytest.raises(DataError, match="sides of its picture exchanged"):
+            call(values, [(400, 300), (10, 590)], size=(800, 600))
+        assert np.isfinite(call(values.T, [(400, 300), (10, 590)], size=(800, 600)))
+    stretched = np.random.default_rng(0).random((64, 64))  # as networks with square inputs give
+    assert np.isfinite(saliency.nss(stretched, [(400, 300), (10, 590)], size=(800, 600)))

@@ -362,3 +362,20 @@ def test_mannan_similarity_of_many_pairs() -> None:
             np.testing.assert_allclose(found[m, k], single, rtol=1e-12)
     assert found[0, 0] == found[0, 4] == 100.0 and np.isnan(found[3]).all()
     assert one(PATH, OTHER, size=SIZE, seed=1) != one(PATH, OTHER, size=SIZE, seed=2)
+
+
+def test_doubtful_units_are_said_once_and_stand_in_the_log() -> None:
+    rng = np.random.default_rng(0)
+    shares = [np.c_[rng.random((6, 2)), np.full(6, 0.2)] for _ in range(2)]
+    with pytest.warns(UserWarning, match="look like shares"):
+        pairwise(shares, metric="scanmatch", size=(800, 600))
+    log = LossLog()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pairwise(shares, metric="multimatch", size=(800, 600), losses=log)
+    reasons = [x.reason for x in log if x.kind == "note"]
+    assert any("seconds" in r for r in reasons) and any("shares" in r for r in reasons)
+    whole = [np.c_[rng.uniform(0, 600, (6, 2)), np.full(6, 200.0)] for _ in range(2)]
+    log = LossLog()
+    pairwise(whole, metric="multimatch", size=(800, 600), losses=log)
+    assert not len(log)
