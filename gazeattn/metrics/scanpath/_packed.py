@@ -61,6 +61,8 @@ def as_path(path: ArrayLike, name: str = "scanpath") -> Floats:
             raise DataError(
                 f"the {name} is a table without x and y", found=", ".join(map(str, columns))
             )
+        if len(wanted) == 2:
+            wanted += _duration_column([str(c) for c in columns], name)
         path = path[wanted]  # type: ignore[call-overload,index]
     values = as_floats(path, f"the {name}", EVERY).astype(np.float64)
     if values.size == 0:
@@ -84,6 +86,21 @@ def as_path(path: ArrayLike, name: str = "scanpath") -> Floats:
             hint="Leave such fixations out first, and count them",
         )
     return values
+
+
+def _duration_column(columns: Sequence[str], name: str) -> list[str]:
+    """Return ``duration_ms`` where a table has it, and refuse other names that look like it."""
+    if "duration_ms" in columns:
+        return ["duration_ms"]
+    alike = [c for c in columns if "dur" in c.lower()]
+    if alike:
+        raise DataError(
+            f"the {name} is a table without a column duration, but with one that looks like it",
+            expected="duration, in ms",
+            found=", ".join(alike),
+            hint="Rename it (in_milliseconds converts other units), or leave it out",
+        )
+    return []
 
 
 class Part(NamedTuple):

@@ -84,3 +84,14 @@ def test_metrics_that_ignore_durations_do_not_doubt_them(metric: str) -> None:
 def test_a_metric_in_the_place_of_the_second_paths_is_noticed() -> None:
     with pytest.raises(DataError, match="metric="):
         pairwise([PATH, PATH], "dtw")
+
+
+def test_tables_lose_no_durations_by_their_name() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0], "duration_ms": [100.0, 200.0]})
+    assert as_path(frame).tolist() == [[1, 3, 100], [2, 4, 200]]
+    for name in ("dur", "FixDuration", "duration_s"):
+        with pytest.raises(DataError, match=name):
+            as_path(frame.rename(columns={"duration_ms": name}))
+    assert as_path(frame.drop(columns="duration_ms")).shape == (2, 2)
+    both = frame.assign(duration=[1.0, 2.0])
+    assert as_path(both)[:, 2].tolist() == [1, 2]
