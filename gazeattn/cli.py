@@ -292,6 +292,11 @@ def _add_score(commands: Any) -> None:
     score.add_argument("--clusters", metavar="FILE", help="clusters (npz), or 'fit'")
     score.add_argument("--sigma", type=float, help="blur of human maps, pixels")
     score.add_argument(
+        "--density", type=float, metavar="FLOOR",
+        help="make densities of the maps (add FLOOR, such as 0, and divide by the sum)",
+    )  # fmt: skip
+    score.add_argument("--decimal", default=".", help="decimal mark of tables (%(default)s)")
+    score.add_argument(
         "--human-columns", metavar="A=B,...", help="column map of the people's table"
     )
     score.add_argument("--model-columns", metavar="A=B,...", help="column map of the model's table")
@@ -330,6 +335,8 @@ def _score(options: argparse.Namespace) -> int:
         human_columns=options.human_columns and read_columns(options.human_columns),
         model_columns=options.model_columns and read_columns(options.model_columns),
         root=options.root,
+        density=options.density,
+        decimal=options.decimal,
         draws=options.draws,
         seed=options.seed,
         workers=options.workers,

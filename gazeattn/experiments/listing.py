@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import re
 from typing import Any
 
@@ -105,7 +106,11 @@ def metrics(options: argparse.Namespace) -> int:
     """Run ``gazeattn metrics``."""
     if options.name is not None:
         entry = registry.metrics.get(options.name)
-        facts = {"range": _range(entry.info.get("bounds")), **entry.info}
+        facts = {
+            "range": _range(entry.info.get("bounds")),
+            "parameters": _parameters(entry.obj),
+            **entry.info,
+        }
         shown = [
             (k, ", ".join(map(str, v)) if isinstance(v, tuple) else str(v))
             for k, v in facts.items()
@@ -128,6 +133,12 @@ def metrics(options: argparse.Namespace) -> int:
     columns = ("name", "of", "range", "better", "what it is", "formula", "paper")
     print_table("metrics", columns, rows)
     return 0
+
+
+def _parameters(metric: Any) -> str:
+    """Return the parameters that are given by name, with their defaults."""
+    named = [p for p in inspect.signature(metric).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in named)
 
 
 def _range(bounds: Any) -> str:

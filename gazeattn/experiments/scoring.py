@@ -139,6 +139,8 @@ def score_files(
     human_columns: Mapping[str, str] | None = None,
     model_columns: Mapping[str, str] | None = None,
     root: PathLike | None = None,
+    density: float | None = None,
+    decimal: str = ".",
     draws: int = 2000,
     seed: int = 0,
     workers: int | None = None,
@@ -172,6 +174,11 @@ def score_files(
         Our name of a column to the file's.
     root
         Data folder of a data set by name.
+    density
+        Floor of densities that are made of the model's maps; None: they must be densities where
+        a metric needs them.
+    decimal
+        Decimal mark of text files, ``"."`` or ``","``.
     draws, seed, workers
         See `Settings`.
     overwrite
@@ -198,7 +205,8 @@ def score_files(
     folder = Path("outputs/score") / stem_of(label) if to is None else Path(to)
     _may_write(folder, overwrite)
     settings = Settings(
-        size=_checked_size(size), sigma=sigma, parameters=parse_options(entries, options),
+        size=_checked_size(size), sigma=sigma, density=density,
+        parameters=parse_options(entries, options),
         draws=draws, seed=seed, workers=workers,
     )  # fmt: skip
     names = [e.name for e in entries]
@@ -207,7 +215,9 @@ def score_files(
         if is_maps(human):
             people = Maps(human)
         else:
-            people = read_paths(human, role="human", columns=human_columns, root=root)
+            people = read_paths(
+                human, role="human", columns=human_columns, root=root, decimal=decimal
+            )
         scored = score_maps(people, Maps(model), names, settings)
     else:
         if is_maps(human):
@@ -216,8 +226,10 @@ def score_files(
         if clusters is None:  # before files are read, which may take long
             for entry in entries:
                 check_given(entry, settings)
-        given = read_paths(human, role="human", columns=human_columns, root=root)
-        theirs = read_paths(model, role="model", columns=model_columns)
+        if density is not None:
+            raise DataError("densities are made of maps", source=model, found="--density")
+        given = read_paths(human, role="human", columns=human_columns, root=root, decimal=decimal)
+        theirs = read_paths(model, role="model", columns=model_columns, decimal=decimal)
         if clusters is not None:
             settings = _with_clusters(settings, clusters, given, theirs)
         scored = score_paths(given, theirs, names, settings)

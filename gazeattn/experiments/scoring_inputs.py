@@ -16,6 +16,7 @@ from gazeattn.columns import Column, cast
 from gazeattn.errors import DataError, UnknownNameError, suggest
 from gazeattn.losses import LossLog
 from gazeattn.readers.delimited import FIRST_ROW, name_columns, read_table
+from gazeattn.readers.textfile import Format
 from gazeattn.tables import FIXATIONS
 
 KEYS = ("stimulus", "participant", "trial")
@@ -66,6 +67,7 @@ def read_paths(
     role: str,
     columns: Mapping[str, str] | None = None,
     root: PathLike | None = None,
+    decimal: str = ".",
 ) -> Paths:
     """Read scanpaths from a table, or from a data set by name where there is no such file.
 
@@ -79,6 +81,8 @@ def read_paths(
         Our name to the file's name, where they differ.
     root
         Data folder of a data set by name.
+    decimal : {".", ","}
+        Decimal mark of a text file; its separator is found out.
 
     Raises
     ------
@@ -95,8 +99,17 @@ def read_paths(
             load(str(source), root=root).fixations, SCHEMA, columns, step=role, source=source
         )
         return paths_of(frame, role=role, source=str(source), log=log)
-    frame, log = read_table(path, SCHEMA, columns, step=role)
-    return paths_of(frame, role=role, source=str(source), log=log, first_row=FIRST_ROW)
+    frame, log = read_table(path, SCHEMA, columns, step=role, form=Format(decimal=decimal))
+    try:
+        return paths_of(frame, role=role, source=str(source), log=log, first_row=FIRST_ROW)
+    except DataError as error:
+        if not error.hint or "decimal=','" not in error.hint:
+            raise
+        hint = error.hint.replace("decimal=','", "--decimal , (decimal=',' in Python)")
+        raise DataError(
+            error.message, source=error.source, row=error.row,
+            expected=error.expected, found=error.found, hint=hint,
+        ) from None  # fmt: skip
 
 
 def paths_of(
@@ -170,8 +183,23 @@ def paths_of(
     paths = np.split(values[there], np.cumsum(counts)[:-1])
     log.add(role, "note", "scanpaths of one fixation", int((counts == 1).sum()), "scanpaths")
     log.add(role, "note", "scanpaths without a fixation", int((counts == 0).sum()), "scanpaths")
+    if "index" not in frame:
+        _doubt_duplicates(paths, role, log)
     keys = frame[by].drop_duplicates().reset_index(drop=True).reindex(columns=list(KEYS))
     return Paths(keys.astype("str"), list(paths), source, log)
+
+
+def _doubt_duplicates(paths: list[np.ndarray], role: str, log: LossLog) -> None:
+    """Count rows like the one before, and scanpaths that stand twice, where no index tells."""
+    again = sum(
+        int((p[1:] == p[:-1]).all(axis=1).sum()) for p in paths if len(p) > 1
+    )  # a missing duration equals nothing
+    reason = "doubt: fixations equal to the one before, in place and duration: duplicate rows?"
+    log.add(role, "note", reason, again, "fixations")
+    halves = [p for p in paths if len(p) > 3 and len(p) % 2 == 0]
+    twice = sum(np.array_equal(p[: len(p) // 2], p[len(p) // 2 :], equal_nan=True) for p in halves)
+    reason = "doubt: scanpaths whose second half repeats the first: rows that stand twice?"
+    log.add(role, "note", reason, twice, "scanpaths")
 
 
 def _ordered(
@@ -184,7 +212,16 @@ def _ordered(
     order = np.lexsort((index, code))
     twice = np.flatnonzero((np.diff(code[order]) == 0) & (np.diff(index[order]) == 0))
     if len(twice):
-        row = int(order[twice[0] + 1])
+        row, before = int(order[twice[0] + 1]), int(order[twice[0]])
+        what = [k for k in ("x", "y", "duration") if k in frame]
+        if frame[what].iloc[row].equals(frame[what].iloc[before]):
+            raise DataError(
+                "duplicate rows: the same fixation of one scanpath stands twice",
+                source=source,
+                row=row + first_row,
+                found=", ".join(f"{k} {frame[k][row]!r}" for k in (*KEYS, "index") if k in frame),
+                hint=f"Row {before + first_row} is equal; leave one of them out",
+            )
         raise DataError(
             "two fixations of one scanpath have the same index",
             source=source,
@@ -220,13 +257,34 @@ def common(human: Paths, model: Paths, log: LossLog) -> tuple[Paths, Paths]:
 def no_common(human: list[str], model: list[str], source: object) -> DataError:
     """Return the error for two sides without a common stimulus."""
     folded = {stem(n) for n in human} & {stem(n) for n in model}
+    numbers = {n.removesuffix(".0") for n in human} & {n.removesuffix(".0") for n in model}
+    hint = "They differ by file endings; write them alike" if folded else None
+    if numbers:
+        hint = "Numbers of one side became decimal numbers (1001.0); write them as whole numbers"
     return DataError(
         "no stimulus stands on both sides",
         source=source,
         expected="human stimuli such as " + ", ".join(human[:3]),
         found=", ".join(model[:3]),
-        hint="They differ by file endings; write them alike" if folded else None,
+        hint=hint,
     )
+
+
+def at_stimulus(error: DataError, name: str, source: object, sized: bool) -> DataError:
+    """Return an error of a metric with its stimulus, and its hint in options of the command."""
+    hint = error.hint
+    if hint and "outside=" in hint:
+        hint = "Say --option outside=drop to leave them out, with a count"
+        if not sized:
+            hint += ", or --size WIDTH,HEIGHT of the picture that x and y refer to"
+    elif hint and "size=(" in hint:
+        hint = "Say --size WIDTH,HEIGHT of the picture that x and y refer to"
+    elif hint and "to_density" in hint:
+        hint = "Say --density 0 (or a floor above 0) to make a density of each map"
+    return DataError(
+        f"{error.message.replace(' of image 0', '')}, stimulus {name!r}",
+        source=source, row=error.row, expected=error.expected, found=error.found, hint=hint,
+    )  # fmt: skip
 
 
 def stem(name: str) -> str:
@@ -326,6 +384,10 @@ class Maps(Mapping[str, np.ndarray]):
             raise DataError(f"not a readable npz file ({error})", source=self.source) from None
         except Exception as error:  # a damaged archive: zipfile and zlib have errors of their own
             raise DataError(f"the npz file is damaged ({error})", source=self.source) from None
+
+    def file_of(self, name: str) -> Path:
+        """Return the file that holds a map."""
+        return self._files.get(name, self.source)
 
     def __len__(self) -> int:
         return len(self._files) + len(self._arrays)

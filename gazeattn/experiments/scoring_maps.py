@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from gazeattn.errors import DataError
-from gazeattn.experiments.scoring_inputs import Maps, Paths, no_common, stem
+from gazeattn.experiments.scoring_inputs import Maps, Paths, at_stimulus, no_common, stem
 from gazeattn.experiments.scoring_pairs import (
     Scored,
     Settings,
@@ -20,7 +20,8 @@ from gazeattn.experiments.scoring_pairs import (
     other_stimulus,
 )
 from gazeattn.losses import LossLog
-from gazeattn.metrics.saliency import fixation_map, score_many
+from gazeattn.metrics.saliency import fixation_map, score_many, to_density
+from gazeattn.metrics.saliency._inputs import refuse_transposed
 from gazeattn.metrics.saliency.conventions import convention
 from gazeattn.registry import Entry
 
@@ -60,6 +61,10 @@ def score_maps(
     entries = find_metrics(metrics, "saliency")
     for entry in entries:
         _check(entry, human, settings)
+    if settings.density is not None and not any(e.name in NO_CEILING for e in entries):
+        raise DataError(
+            "no metric of densities is named", expected=", ".join(NO_CEILING), found="--density"
+        )
     lost = LossLog()
     sides = _Sides(human, model, settings, lost)
     frames = []
@@ -70,6 +75,8 @@ def score_maps(
         given = dict(settings.parameters.get(entry.name, {}))
         shown = {k: v for k, v in given.items() if k not in ("baseline", "other_fixations")}
         line = convention(entry.name, **shown)
+        if settings.density is not None and entry.name in NO_CEILING:
+            line += f"; maps made densities with floor {settings.density:g}"
         if settings.sigma is not None:
             line += f"; human maps blurred with sigma {settings.sigma:g} px, ceiling "
             between = entry.info.get("inputs") == "map"
@@ -130,6 +137,7 @@ class _Sides:
             reason = "stimuli that the other side does not have"
             lost.add(side, "dropped", reason, len(left), "stimuli", left)
         self.maps = [model[key[n]] for n in self.names]
+        self.files = [model.file_of(key[n]) for n in self.names]
         self.sizes = [settings.size_of(n) for n in self.names]
         self.people_of: list[dict[str, np.ndarray]] = [{} for _ in self.names]
         if isinstance(human, Paths):
@@ -139,11 +147,29 @@ class _Sides:
                     person = str(human.keys["participant"].iloc[p])
                     before = self.people_of[k].get(person, np.zeros((0, 2)))
                     self.people_of[k][person] = np.concatenate([before, human.paths[p][:, :2]])
+        self._check_shapes(lost)
         n = len(self.names)
         self.other = other_stimulus(n, settings.seed) if n > 1 else None
         if self.other is None:
             reason = "one stimulus: no other one to compare with"
             lost.add("shuffled", "undefined", reason, 1, "baselines")
+
+    def _check_shapes(self, lost: LossLog) -> None:
+        """Refuse maps with exchanged sides; count those of another proportion than the picture."""
+        stretched = []
+        both = zip(self.maps, self.sizes, strict=True)
+        for k, (name, (array, size)) in enumerate(zip(self.names, both, strict=True)):
+            if size is None or np.ndim(array) != 2 or 0 in np.shape(array):
+                continue
+            rows, columns = np.shape(array)
+            try:
+                refuse_transposed(rows, columns, *size)
+            except DataError as error:
+                raise at_stimulus(error, name, self.files[k], sized=True) from None
+            if abs(np.log(columns * size[1] / (rows * size[0]))) > 1 / rows + 1 / columns:
+                stretched.append(name)
+        reason = "doubt: maps of another proportion than their stimulus, taken as stretched"
+        lost.add("model", "note", reason, len(stretched), "maps", stretched)
 
     def picture(self, k: int) -> tuple[float, float]:
         """Return the size that the fixations of a stimulus refer to."""
@@ -189,11 +215,35 @@ class _Sides:
             sizes = [self.picture(k) for k in at.tolist()]
             others = [self.pooled(k) for k in at.tolist()]
             maps = [self.maps[w] for w in where]
-            scores = _quiet(entry.name, maps, others, given, sizes=sizes)
+            if self.settings.density is not None and entry.name in NO_CEILING:
+                maps = [to_density(m, floor=self.settings.density) for m in maps]
+            try:
+                scores = _quiet(entry.name, maps, others, given, sizes=sizes)
+            except DataError as error:
+                files = [self.files[w] for w in where]
+                raise self._located(error, entry.name, maps, others, given, sizes, files) from None
         rows.loc[at, "value"] = scores.values
         log.extend(scores.losses)
         _as_step(log, step, lost)
         return rows
+
+    def _located(
+        self,
+        error: DataError,
+        metric: str,
+        maps: list[Any],
+        others: list[Any],
+        given: dict[str, Any],
+        sizes: list[Any],
+        files: list[Any],
+    ) -> DataError:
+        """Return an error with the first stimulus that raises it alone; else as it is."""
+        for k, name in enumerate(self.names):
+            try:
+                _quiet(metric, [maps[k]], [others[k]], given, sizes=[sizes[k]])
+            except DataError as found:
+                return at_stimulus(found, name, files[k], sized=self.sizes[k] is not None)
+        return error
 
     def people(self, entry: Entry, given: dict[str, Any], lost: LossLog) -> pd.DataFrame:
         """Score the map of all other people for each person."""

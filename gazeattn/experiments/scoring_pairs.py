@@ -13,7 +13,7 @@ import pandas as pd
 from gazeattn import registry
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.experiments.files import options_for
-from gazeattn.experiments.scoring_inputs import Paths, common
+from gazeattn.experiments.scoring_inputs import Paths, at_stimulus, common
 from gazeattn.losses import LossLog
 from gazeattn.metrics.scanpath import pairs_within, pairwise, undefined_reason
 from gazeattn.metrics.scanpath.clusters import Clusters
@@ -36,6 +36,9 @@ class Settings:
     clusters : dict of stimulus to Clusters, optional
     sigma : float, optional
         Blur of fixation maps, in pixels of the stimulus.
+    density : float, optional
+        Make densities of the model's maps for metrics of densities, with this floor; see
+        `gazeattn.metrics.saliency.to_density`.
     parameters : dict of metric to its parameters
     draws, seed, level
         Of the bootstrap; `seed` also draws the other stimulus of the shuffled baseline.
@@ -46,6 +49,7 @@ class Settings:
     size: Size | Mapping[str, Size] | None = None
     clusters: Mapping[str, Clusters] | None = None
     sigma: float | None = None
+    density: float | None = None
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     draws: int = 2000
     seed: int = 0
@@ -144,9 +148,10 @@ def find_metrics(names: Sequence[str], task: str) -> list[Entry]:
         raise DataError("no metric is named", expected=", ".join(usable))
     found: dict[str, Entry] = {}
     for name in names:
-        if name not in registry.metrics:
+        folded = name if name in registry.metrics else str(name).lower().replace("-", "_")
+        if folded not in registry.metrics:
             raise UnknownNameError(f"{task} metric", name, usable)
-        entry = registry.metrics.get(name)
+        entry = registry.metrics.get(folded)
         if entry.info.get("task") != task:
             kind = "scanpaths" if task == "scanpath" else "saliency maps"
             raise DataError(
@@ -383,15 +388,14 @@ def _values(
         a, ia = np.unique(i[at], return_inverse=True)
         b, ib = np.unique(j[at], return_inverse=True)
         first, second = [side.paths[k] for k in a], [human.paths[k] for k in b]
-        values = pairwise(
-            first,
-            second,
-            entry.name,
-            pairs=(ia, ib),
-            workers=settings.workers,
-            losses=lost if kind == "model" else LossLog(),
-            **own,
-        ).reshape(len(at), width)
+        log = lost if kind == "model" else LossLog()
+        try:
+            values = pairwise(
+                first, second, entry.name,
+                pairs=(ia, ib), workers=settings.workers, losses=log, **own,
+            ).reshape(len(at), width)  # fmt: skip
+        except DataError as error:
+            raise _located(error, entry, first, second, (ia, ib), names[h[j[at]]], own) from None
         out[at] = values
         bad = np.flatnonzero(np.isnan(values).any(axis=1))
         if len(bad):  # the reason of the first of those that are alike holds for all
@@ -405,6 +409,25 @@ def _values(
                 step, name = f"{entry.name}, {kind}", names[h[j[at[bad[k]]]]]
                 lost.add(step, "undefined", reason, int(n), "pairs", [name])
     return out
+
+
+def _located(
+    error: DataError,
+    entry: Entry,
+    first: list[np.ndarray],
+    second: list[np.ndarray],
+    pairs: tuple[np.ndarray, np.ndarray],
+    stimuli: np.ndarray,
+    own: dict[str, Any],
+) -> DataError:
+    """Return an error with the first stimulus that raises it alone; as it is where none does."""
+    for name in np.unique(stimuli).tolist():
+        some = tuple(side[stimuli == name] for side in pairs)
+        try:
+            pairwise(first, second, entry.name, pairs=some, workers=1, losses=LossLog(), **own)
+        except DataError as found:
+            return at_stimulus(found, name, entry.name, sized=True)
+    return error
 
 
 def _marks(paths: Sequence[np.ndarray]) -> np.ndarray:

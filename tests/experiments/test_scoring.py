@@ -479,3 +479,65 @@ def test_people_of_a_data_set_by_name(shared_data: Path, tmp_path: Path) -> None
     rows, _ = score_files("osie", tmp_path / "model.csv", metrics=["hausdorff"],
                           root=shared_data / "osie", to=tmp_path / "o")  # fmt: skip
     assert rows["dataset"].iloc[0] == "osie" and rows["pairs"].iloc[0] == 3 * 15
+
+
+# what a newcomer gives -------------------------------------------------------------------------
+
+
+def test_duplicate_rows_are_named_with_an_index_and_doubted_without() -> None:
+    human = table({"s": {"A": [(0, 0), (9, 9)], "B": [(1, 2), (3, 4), (3, 4)]}})
+    with pytest.raises(DataError, match="duplicate rows"):
+        paths_of(pd.concat([human, human.iloc[:1]]))
+    other = human.iloc[:1].assign(x=5)
+    with pytest.raises(DataError, match="same index"):
+        paths_of(pd.concat([human, other]))
+    plain = human.drop(columns="index")
+    lost = reasons(paths_of(plain).lost)
+    assert [n for r, n in lost.items() if "equal to the one before" in r] == [1]
+    assert not any("repeats" in r for r in lost)
+    lost = reasons(paths_of(pd.concat([plain, plain])).lost)
+    assert [n for r, n in lost.items() if "repeats" in r] == [2]
+    assert not any("doubt" in r for r in reasons(paths_of(human).lost))
+
+
+def test_decimal_comma_is_an_option(tmp_path: Path) -> None:
+    text = "stimulus;participant;index;x;y\ns;A;0;1,5;2\ns;B;0;4,5;6\n"
+    (tmp_path / "h.csv").write_text(text)
+    (tmp_path / "m.csv").write_text(text)
+    how: Any = {"metrics": ["euclidean"], "draws": 10}
+    found, _ = score_files(
+        tmp_path / "h.csv", tmp_path / "m.csv", to=tmp_path / "o", decimal=",", **how
+    )
+    assert found["ceiling"].iloc[0] == pytest.approx(5)  # 3 and 4 apart
+    with pytest.raises(DataError, match="--decimal ,"):
+        score_files(tmp_path / "h.csv", tmp_path / "m.csv", to=tmp_path / "p", **how)
+
+
+def test_ids_that_became_decimal_numbers_are_explained() -> None:
+    one, other = table({"1001": {"A": [(0, 0)]}}), table({"1001.0": {"M": [(0, 0)]}})
+    with pytest.raises(DataError, match="whole numbers"):
+        scored(one, other, "dtw")
+
+
+@pytest.mark.parametrize("name", ["Scanmatch", "STDE", "MultiMatch", "time-delay-embedding"])
+def test_case_and_dashes_of_metric_names_do_not_matter(name: str) -> None:
+    found = pairs.find_metrics([name], "scanpath")
+    assert found[0].name in {"scanmatch", "scaled_time_delay_embedding", "stde", "multimatch",
+                             "time_delay_embedding"}  # fmt: skip
+
+
+def test_errors_of_a_metric_name_the_stimulus() -> None:
+    human = table({"a": {"A": [(0, 0), (5, 5)]}, "b": {"A": [(1, 1), (500, 5)]}})
+    model = table({"a": {"M": [(0, 0)]}, "b": {"M": [(0, 0)]}})
+    parameters = {"scanmatch": {"outside": "raise"}}
+    with pytest.raises(DataError, match=r"stimulus 'b'.*--option outside=drop"):
+        scored(human, model, "scanmatch", size=(100, 100), parameters=parameters)
+
+
+def test_a_threshold_that_looks_like_seconds_is_a_doubt_in_the_log() -> None:
+    timed = [(0, 0, 200), (30, 40, 300), (90, 9, 250)]
+    human, model = table({"s": {"A": timed, "B": timed[::-1]}}), table({"s": {"M": timed}})
+    for threshold, n in ((0.3, 1), (300.0, 0), (0.0, 0)):
+        given = {"multimatch": {"duration_threshold": threshold}}
+        lost = reasons(scored(human, model, "multimatch", size=(99, 99), parameters=given).lost)
+        assert sum("doubt: duration_threshold is below 10 ms" in r for r in lost) == n

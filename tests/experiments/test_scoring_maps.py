@@ -183,3 +183,54 @@ def test_maps_through_files(tmp_path: Path) -> None:
     assert set(rows["task"]) == {"saliency"} and page.exists()
     with pytest.raises(UnknownNameError, match="did you mean"):
         score_files(tmp_path / "human.csv", tmp_path / "m", metrics=["nsss"], to=tmp_path / "p")
+
+
+def test_turned_maps_are_refused_by_every_metric_and_stretched_ones_counted(tmp_path: Path) -> None:
+    human = paths_of(table({"s": {"A": [(1, 1), (30, 20)], "B": [(5, 5)]}}))
+    rng = np.random.default_rng(0)
+    for k, name in enumerate(("nss", "auc", "cc", "kl_div")):
+        turned = maps(tmp_path / f"t{k}", s=rng.random((40, 30)))
+        with pytest.raises(DataError, match=r"exchanged.*'s'.*\(height, width\)"):
+            score_maps(human, turned, [name], Settings(size=(40, 30), sigma=3))
+    square = maps(tmp_path / "q", s=rng.random((30, 30)))
+    counted = reasons(score_maps(human, square, ["nss"], Settings(size=(40, 30))).lost)
+    assert [n for r, n in counted.items() if "another proportion" in r] == [1]
+    small = maps(tmp_path / "w", s=rng.random((15, 20)))
+    counted = reasons(score_maps(human, small, ["nss"], Settings(size=(40, 30))).lost)
+    assert not any("another proportion" in r for r in counted)
+
+
+def test_maps_become_densities_when_asked(tmp_path: Path) -> None:
+    human = paths_of(table({"s": {"A": [(1, 1)]}}))
+    model = maps(tmp_path / "m", s=np.array([[1.0, 1.0], [1.0, 5.0]]))
+    names = ["information_gain", "log_likelihood"]
+    for name in names:
+        with pytest.raises(DataError, match=r"s\.npy: .*not a density, stimulus 's'.*--density"):
+            score_maps(human, model, [name])
+    found = score_maps(human, model, names, Settings(density=0.0))
+    row: Any = summarise(found).set_index("metric")
+    assert row.loc["log_likelihood", "value"] == pytest.approx(math.log(5 / 8))
+    assert row.loc["information_gain", "value"] == pytest.approx(math.log2(5 / 8 * 4))
+    assert "floor 0" in found.conventions["log_likelihood"]
+    with pytest.raises(DataError, match="no metric of densities"):
+        score_maps(human, model, ["nss"], Settings(density=0.0))
+
+
+def test_errors_of_maps_name_the_stimulus_and_the_option(tmp_path: Path) -> None:
+    human = paths_of(table({"s": {"A": [(1, 1)]}, "t": {"A": [(1, 1), (2, 0)]}}))
+    model = maps(tmp_path / "m", s=CORNER, t=CORNER)
+    for name in ("nss", "auc", "auc_judd"):
+        with pytest.raises(DataError, match=r"'t'.*--option outside=drop.*--size"):
+            score_maps(human, model, [name])
+
+
+def test_a_map_of_one_pixel_is_chance_or_undefined_never_both() -> None:
+    import warnings
+
+    from gazeattn.metrics.saliency import auc
+
+    with pytest.warns(UserWarning, match="0.5 is chance"):
+        assert auc(np.ones((1, 1)), [(0, 0)]) == 0.5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert math.isnan(auc(np.ones((1, 1)), [(0, 0)], negatives="unfixated"))

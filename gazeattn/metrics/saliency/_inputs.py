@@ -173,7 +173,7 @@ def locate(
     rows, columns = shape[-2:]
     width, height = (float(columns), float(rows)) if size is None else size_of(size)
     if size is not None:
-        _refuse_transposed(rows, columns, width, height)
+        refuse_transposed(rows, columns, width, height)
     x, y = points[:, 0], points[:, 1]
     kept = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     moves = size is not None  # the last place before the border may round up when it is scaled
@@ -195,7 +195,7 @@ def locate(
     return (row * columns + column).astype(np.intp), kept
 
 
-def _refuse_transposed(rows: int, columns: int, width: float, height: float) -> None:
+def refuse_transposed(rows: int, columns: int, width: float, height: float) -> None:
     """Raise where a map has the sides of its picture exchanged.
 
     A map may be stretched, as those of networks with square inputs are; but one whose sides are in

@@ -54,7 +54,7 @@ def auc_values(array: Array, at: Places, negatives: str) -> tuple[Floats, bool]:
         fixated = np.unique(at)
         fewer, same = below_and_level(x[fixated], positives)
         below, level, n = below - fewer, level - same, n - fixated.size
-    return auc_from_counts(below, level, n), is_flat
+    return auc_from_counts(below, level, n), is_flat and n > 0
 
 
 def shuffled_values(array: Array, at: Places, other: Places) -> tuple[Floats, bool]:

@@ -144,6 +144,9 @@ def doubts(
     found = []
     if looks_at_durations(kernel, params) and any(map(_in_seconds, sides)):
         found.append("all durations are below 10 ms: they look like seconds (see in_milliseconds)")
+    threshold = params.get("duration_threshold")
+    if threshold and 0 < threshold < SECONDS and not any(map(_in_seconds, sides)):
+        found.append("duration_threshold is below 10 ms: it looks like seconds")
     if "size" in params and any(_in_shares(p, params["size"]) for p in sides):
         found.append(
             "all positions lie within 2 pixels of a corner: they look like shares of the stimulus"
@@ -153,7 +156,8 @@ def doubts(
             warnings.warn(text, UserWarning, stacklevel=stacklevel)
         else:
             each = sum(int(p.length.sum()) for p in sides)
-            losses.add(kernel.__name__.removesuffix("_pairs"), "note", text, each, "fixations")
+            name = kernel.__name__.removesuffix("_pairs")
+            losses.add(name, "note", f"doubt: {text}", each, "fixations")
     how = treatment(kernel, params)
     if how not in _DONE:
         return
