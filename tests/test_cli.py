@@ -120,3 +120,20 @@ def test_counts_of_a_corpus_stand_beside_the_published_ones(
     code = main(["datasets", "reading_drift", "--counts", "--root", str(cut)])
     out, err = capsys.readouterr()
     assert code in (1, 2) and ("10,240" in out or "fixations" in err)
+
+
+def test_statistics_stand_in_the_list_of_metrics(capsys):
+    assert main(["metrics"]) == 0
+    shown = capsys.readouterr().out
+    for name in (
+        "noise_ceiling",
+        "max_t",
+        "clustered_bootstrap",
+        "gold_standard",
+        "auto_recurrence",
+    ):
+        assert name in shown
+    assert main(["metrics", "noise_ceiling"]) == 0
+    assert "gazeattn.metrics.statistics.noise_ceiling" in capsys.readouterr().out
+    assert main(["metrics", "nss"]) == 0
+    assert "outside='raise'" in capsys.readouterr().out

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from gazeattn import registry
@@ -104,6 +106,17 @@ def methods(options: argparse.Namespace) -> int:
 
 def metrics(options: argparse.Namespace) -> int:
     """Run ``gazeattn metrics``."""
+    others = functions()
+    if options.name in others:
+        room, function = others[options.name]
+        shown = [
+            ("where", f"gazeattn.metrics.{room}.{options.name}"),
+            ("parameters", _parameters(function) or "–"),
+            ("description", _summary(function)),
+            ("citation", _references(function)),
+        ]
+        print_table(options.name, ("fact", "value"), shown)
+        return 0
     if options.name is not None:
         entry = registry.metrics.get(options.name)
         facts = {
@@ -132,7 +145,40 @@ def metrics(options: argparse.Namespace) -> int:
     ]
     columns = ("name", "of", "range", "better", "what it is", "formula", "paper")
     print_table("metrics", columns, rows)
+    more = [(n, room, _summary(f), _short(_references(f))) for n, (room, f) in others.items()]
+    print_table("statistics and distributions", ("name", "where", "what it is", "paper"), more)
     return 0
+
+
+FUNCTIONS = {
+    "scanpath": (
+        "amplitude_distribution", "direction_distribution", "auto_recurrence",
+        "target_fixation_probability", "scanpath_ratios", "search_behaviour",
+    ),
+    "saliency": ("fixation_map", "centre_bias", "gold_standard"),
+    "agreement": ("partial", "matrix_agreement"),
+}  # fmt: skip
+"""Functions that are no metric of two things but belong to them; statistics come all."""
+
+
+def functions() -> dict[str, tuple[str, Callable[..., Any]]]:
+    """Return the statistics, and the functions beside the metrics: name to room and function."""
+    statistics = import_module("gazeattn.metrics.statistics")
+    every = [n for n in statistics.__all__ if inspect.isfunction(getattr(statistics, n))]
+    found: dict[str, tuple[str, Callable[..., Any]]] = {}
+    for room, names in {**FUNCTIONS, "statistics": every}.items():
+        module = import_module(f"gazeattn.metrics.{room}")
+        found |= {n: (room, getattr(module, n)) for n in names}
+    return found
+
+
+def _summary(function: Callable[..., Any]) -> str:
+    return (inspect.getdoc(function) or "–").partition("\n\n")[0].replace("\n", " ")
+
+
+def _references(function: Callable[..., Any]) -> str:
+    text = (inspect.getdoc(function) or "").partition("References\n----------\n")[2]
+    return " ".join(text.split("\n\n")[0].split()) or "–"
 
 
 def _parameters(metric: Any) -> str:
