@@ -146,7 +146,7 @@ def test_compare_hands_its_overrides_on(checkout: Checkout) -> None:
 def test_tests_fetch_first_and_leave_slow_ones_out(checkout: Checkout) -> None:
     assert checkout.make("test").returncode == 0
     fetch, tests = checkout.calls()[-2:]
-    assert fetch == "gazeattn fetch onestop_sample smollm2-135m minilm"
+    assert fetch == "gazeattn fetch onestop_sample smollm2-135m minilm efficientnet-lite0"
     assert tests == "python -m pytest -m not slow"
     assert checkout.make("test-slow").returncode == 0
     assert checkout.calls()[-1] == "python -m pytest"
