@@ -28,10 +28,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
+# One thread each: the peer's sums have no more, and products spread over busy cores wait for them.
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
-from gazeattn.metrics import saliency
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+
+from gazeattn.metrics import saliency  # noqa: E402
 
 SIZE = (800, 600)
 SIGMA = 24.0
