@@ -403,8 +403,9 @@ class ObjectDataModule(pl.LightningDataModule):
         super().__init__()
         self.train, self.valid, self.batch_size, self.seed = train, valid, batch_size, seed
 
-    def _loader(self, paths: ObjectScanpaths, seed: int | None) -> DataLoader[int]:
+    def _loader(self, paths: ObjectScanpaths, seed: int | None, epoch: int = 0) -> DataLoader[int]:
         sampler = BatchSampler(paths, self.batch_size, seed=seed)  # type: ignore[arg-type]
+        sampler.set_epoch(epoch)
         return DataLoader(
             _Trials(len(paths)),
             batch_sampler=sampler,
@@ -412,8 +413,12 @@ class ObjectDataModule(pl.LightningDataModule):
         )
 
     def train_dataloader(self) -> DataLoader[int]:
-        """Return the shuffled batches; the trainer sets the epoch of their sampler."""
-        return self._loader(self.train, self.seed)
+        """Return the shuffled batches of the trainer's epoch.
+
+        The trainer has to ask anew for every epoch: see `ScanpathDataModule.train_dataloader`.
+        """
+        epoch = 0 if self.trainer is None else self.trainer.current_epoch
+        return self._loader(self.train, self.seed, epoch)
 
     def val_dataloader(self) -> DataLoader[int]:
         """Return the validation batches in fixed order."""

@@ -65,6 +65,7 @@ def train_objects(
             enable_model_summary=False,
             default_root_dir=folder,
             num_sanity_val_steps=0,
+            reload_dataloaders_every_n_epochs=1,
             log_every_n_steps=1,
         )
         resume = str(last.resolve()) if last.exists() else None

@@ -200,12 +200,17 @@ def fitted(bench: Bench, label: str, seed: int) -> tuple[ScanpathModel, Scanpath
     return load_network(config, folder), test
 
 
-def forced(bench: Bench, label: str, seed: int) -> pd.DataFrame | None:
-    """Return the teacher-forced scores of a model, from the folder where they are there."""
+def forced(
+    bench: Bench, label: str, seed: int, ready: tuple[ScanpathModel, Scanpaths] | None = None
+) -> pd.DataFrame | None:
+    """Return the teacher-forced scores of a model, from the folder where they are there.
+
+    `ready` is what `fitted` returned, where the caller has it: fitting can take minutes.
+    """
     path = bench.folder / "teacher_forced" / f"{label}_{seed}.parquet"
     if path.exists():
         return pd.read_parquet(path)
-    model, test = fitted(bench, label, seed)
+    model, test = ready or fitted(bench, label, seed)
     if not model.density:
         return None
     found = teacher_forced(model, test, _grid(bench), bench.progress(f"{label}: densities"))
@@ -224,8 +229,8 @@ def run_model(bench: Bench, label: str, seed: int, kind: str) -> None:
     model, test = fitted(bench, label, seed)
     options: dict[str, Any] = {"draws": cfg.size.bootstrap, "seed": seed}
     rows: list[dict[str, Any]] = []
+    ours = forced(bench, label, seed, (model, test))
     reference = forced(bench, REFERENCE, 0)
-    ours = forced(bench, label, seed)
     if ours is not None and reference is not None:
         others = {}
         for name in (*cfg.baselines, *cfg.ceilings):

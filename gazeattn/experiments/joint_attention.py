@@ -34,7 +34,7 @@ from gazeattn.models.joint._baselines import (
     mean_head,
 )
 from gazeattn.models.joint._scores import target_distances
-from gazeattn.results import append_rows, result_rows
+from gazeattn.results import append_rows, pack_rows, result_rows
 from gazeattn.storage import write_json, write_parquet, write_text
 
 log = logging.getLogger(__name__)
@@ -159,11 +159,6 @@ def published_path(bench: JointBench) -> Path:
 
 def publish(bench: JointBench, part: Part) -> None:
     """Write the table as JSON, rows in the order in which they were finished."""
-    rows = bench.rows.drop(columns=["task", "split", "size"])
-    records = [
-        {k: _plain(v) for k, v in r.items() if _plain(v) not in (None, "")}
-        for r in rows.to_dict("records")
-    ]
     test = part.test
     content = {
         "task": TASK,
@@ -173,17 +168,9 @@ def publish(bench: JointBench, part: Part) -> None:
         "sequences": len(set(test.sequence)),
         "targets": int(test.joint.sum()),
         "people": len(test.person),
-        "rows": records,
+        **pack_rows(bench.rows.drop(columns=["task", "split", "size"])),
     }
     write_json(published_path(bench), content)
-
-
-def _plain(value: Any) -> Any:
-    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-        return None
-    if isinstance(value, float | np.floating):
-        return float(f"{float(value):.6g}")
-    return value.item() if isinstance(value, np.generic) else value
 
 
 # -- one model ------------------------------------------------------------------------------------

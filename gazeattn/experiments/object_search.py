@@ -42,7 +42,7 @@ from gazeattn.models.scanpath.object_baselines import (
     RandomObject,
     RankObject,
 )
-from gazeattn.results import append_rows, result_rows
+from gazeattn.results import append_rows, pack_rows, result_rows
 from gazeattn.stimuli.shelves import Searcher, Shelf
 from gazeattn.storage import write_json, write_parquet
 
@@ -458,29 +458,14 @@ def _above(
 
 def publish_rows(runner: Runner, folder: Path) -> Path:
     """Write the table as JSON."""
-    drop = ["task", "size", "command", "commit"]
-    records = [
-        {k: _plain(v) for k, v in r.items() if _plain(v) not in (None, "")}
-        for r in runner.rows.drop(columns=drop).to_dict("records")
-    ]
-    shared = {k: sorted(set(runner.rows[k].astype(str))) for k in ("command", "commit")}
     content = {
         "task": TASK,
         "size": runner.size,
-        **{k: v[0] if len(v) == 1 else v for k, v in shared.items()},
         "seeds": list(runner.options["seeds"]),
         "note": "sti_amazon has no pictures: positions and target only",
-        "rows": records,
+        **pack_rows(runner.rows.drop(columns=["task", "size"])),
     }
     path = folder / "scanpath_sti.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, content)
     return path
-
-
-def _plain(value: Any) -> Any:
-    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-        return None
-    if isinstance(value, float | np.floating):
-        return float(f"{float(value):.6g}")
-    return value.item() if isinstance(value, np.generic) else value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import types
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -121,6 +123,17 @@ def test_batches_of_an_epoch_are_fixed_by_the_seed():
     one, two = ([b.trial for b in data.train_dataloader()] for _ in range(2))
     assert one == two
     assert sorted(t for b in one for t in b) == sorted(paths.trial)
+
+
+def test_every_epoch_has_an_order_of_its_own():
+    paths = object_scanpaths([[i % 3] * (1 + i % 4) for i in range(12)], ["a"] * 12,
+                             {"a": display("a", ROW)})  # fmt: skip
+    data = ObjectDataModule(paths, paths, batch_size=4, seed=1)
+    orders = []
+    for epoch in (0, 1, 1):
+        data.trainer = types.SimpleNamespace(current_epoch=epoch)
+        orders.append(list(data.train_dataloader().batch_sampler))
+    assert orders[0] != orders[1] == orders[2]
 
 
 def test_searches_among_covers(shared_data):

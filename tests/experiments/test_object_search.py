@@ -19,7 +19,7 @@ def test_rows_are_not_computed_twice_and_are_the_same_after_an_interruption(tmp_
     assert list(rows.columns) == [*RESULT_COLUMNS, "kind", "reference"]
     assert {"oat appearance", "oat positions", "searcher", "nearest_object"} <= set(rows["model"])
     published = json.loads((tmp_path / "a" / "scanpath_sti.json").read_text())
-    assert len(published["rows"]) == len(rows) and published["command"] == "test"
+    assert len(published["rows"]) == len(rows) and published["runs"][0]["command"] == "test"
 
     def never(*_args, **_options):
         raise AssertionError("trained again")
