@@ -146,6 +146,7 @@ _COMMANDS = {
     "train": "train a scanpath model on a data set",
     "benchmark": "train and test all models on a data set, beside baselines and ceilings",
     "predict": "draw human-like scanpaths of a trained model over any picture",
+    "explain": "say what a trained reading model looks at, by taking features and words away",
     "datasets": "list the data sets: task, size, licence, citation, installed or not",
     "models": "list the models: task, size, licence, citation, installed or not",
     "methods": "list the attention methods and baselines",
@@ -159,12 +160,13 @@ _COMMANDS = {
 }
 
 
-_EXPERIMENTS = ("compare", "train", "benchmark", "predict")
+_EXPERIMENTS = ("compare", "train", "benchmark", "predict", "explain")
 _BENCHMARKS = {
     "scanpath": "scanpath models over pictures",
     "object_search": "sequences of objects on shelves, collages and pages",
     "search_asymmetry": "zero-shot visual search: six search asymmetries",
     "joint_attention": "where groups of people look together, on generated scenes",
+    "reading": "goals, comprehension and traits of readers from their eye movements",
 }
 
 
@@ -198,6 +200,7 @@ _MAINS = {
     "benchmark_joint_attention": ("joint_attention", "main"),
     "benchmark_object_search": ("benchmark_apps", "object_search"),
     "benchmark_search_asymmetry": ("benchmark_apps", "search_asymmetry"),
+    "benchmark_reading": ("reading_benchmark", "main"),
 }
 
 

@@ -136,6 +136,7 @@ baselines = Registry("baseline", ("gazeattn.attention",))
 readers = Registry("reader", ("gazeattn.readers.*",))
 scanpath_models = Registry("scanpath model", ("gazeattn.models.scanpath.*",))
 joint_models = Registry("joint model", ("gazeattn.models.joint.*",))
+reading_models = Registry("reading model", ("gazeattn.models.reading.*",))
 
 register_dataset = datasets.register
 register_model = models.register
@@ -145,3 +146,4 @@ register_baseline = baselines.register
 register_reader = readers.register
 register_scanpath_model = scanpath_models.register
 register_joint_model = joint_models.register
+register_reading_model = reading_models.register

@@ -7,7 +7,10 @@ A new room or a newly registered thing appears in the documentation without a se
 - a line ``<!-- conf: groups -->`` becomes a table of the configuration groups and their files, and
   ``<!-- conf: compare -->`` becomes the content of ``conf/compare.yaml``.
 - a line ``<!-- results: NAME METRIC METRIC ... -->`` becomes a table of ``docs/results/NAME.json``:
-  one row per model, means over seeds with the means of their intervals.
+  one row per model, means over seeds with the means of their intervals. A word COLUMN=VALUE
+  among the metrics keeps the rows with this value alone.
+- a line ``<!-- regimes: NAME METRIC -->`` becomes a table of ``docs/results/NAME.json`` with one
+  row per model and one column per regime of a task in reading.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from mkdocs.structure.files import File, Files
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "gazeattn"
 CONF = REPOSITORY / "conf"
-MARK = re.compile(r"^<!-- (registry|conf|results): (\w+)((?: \w+)*) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- (registry|conf|results|regimes): (\w+)((?: [\w=]+)*) -->$", re.MULTILINE)
 PRIVATE_ROOMS = {"cli"}  # the command line has its own page
 FACTS = (
     *("task", "size", "licence", "family", "bounds", "formula", "citation", "description"),
@@ -70,10 +73,12 @@ def group_table() -> str:
     """Return a Markdown table of the groups in conf/ and the files that each can be set to."""
     rows = ["| group | files | note |", "|---|---|---|"]
     for folder in sorted(p for p in CONF.iterdir() if p.is_dir()):
-        files = sorted(folder.glob("*.yaml"))
-        notes = [first_comment(f) for f in files]
-        note = next((f"`{f.stem}`: {n}" for f, n in zip(files, notes, strict=True) if n), "")
-        names = ", ".join(f"`{f.stem}`" for f in files)
+        files = {
+            f.relative_to(folder).with_suffix("").as_posix(): first_comment(f)
+            for f in sorted(folder.rglob("*.yaml"))
+        }
+        note = next((f"`{name}`: {n}" for name, n in files.items() if n), "")
+        names = ", ".join(f"`{name}`" for name in files)
         rows.append(f"| `{folder.name}` | {names} | {note} |")
     return "\n".join(rows)
 
@@ -90,17 +95,23 @@ def listing(name: str) -> str:
     return f"```yaml\n{text.rstrip()}\n```"
 
 
-def results_table(name: str, metrics: list[str]) -> str:
-    """Return a Markdown table of models and metrics of one file of results."""
+def results_table(name: str, words: list[str]) -> str:
+    """Return a Markdown table of models and metrics of one file of results.
+
+    Words with ``=`` choose rows, the others are metrics.
+    """
     content = json.loads((REPOSITORY / "docs" / "results" / f"{name}.json").read_text("utf-8"))
+    chosen = dict(w.split("=", 1) for w in words if "=" in w)
+    metrics = [w for w in words if "=" not in w]
+    kept = [r for r in content["rows"] if all(str(r.get(k)) == v for k, v in chosen.items())]
     found: dict[str, dict[str, list[Any]]] = {}
     seeds: dict[str, set[Any]] = {}
-    for row in content["rows"]:
-        explained = row["metric"].endswith("_explained")
-        if row["metric"] not in metrics or (row.get("reference") and not explained):
+    for row in kept:
+        against = row["metric"].endswith(("_explained", "_baseline"))
+        if row["metric"] not in metrics or (row.get("reference") and not against):
             continue
         label = row["model"] + (f" ({row['kind']})" if row.get("kind") else "")
-        if len({r.get("dataset") for r in content["rows"]}) > 1:
+        if len({r.get("dataset") for r in kept}) > 1:
             label = f"{row['dataset']}: {label}"
         found.setdefault(label, {}).setdefault(row["metric"], []).append(row)
         seeds.setdefault(label, set()).add(row.get("seed"))
@@ -108,8 +119,31 @@ def results_table(name: str, metrics: list[str]) -> str:
     rows.append(["---"] * len(rows[0]))
     for label, values in found.items():
         cells = [figure(values.get(m, [])) for m in metrics]
-        rows.append([label, str(len(seeds[label])), *cells])
+        named = {str(s) for s in seeds[label]}
+        rows.append([label, "all" if named == {"all"} else str(len(named)), *cells])
     size = f"Size `{content['size']}`; `docs/results/{name}.json` has every row with its command."
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + f"\n\n{size}"
+
+
+REGIMES = ("all", "unseen_text", "unseen_reader", "unseen_both")
+
+
+def regimes_table(name: str, metric: str) -> str:
+    """Return a Markdown table of models and regimes of one task in reading."""
+    content = json.loads((REPOSITORY / "docs" / "results" / f"{name}.json").read_text("utf-8"))
+    cells: dict[str, dict[str, Any]] = {}
+    for row in content["rows"]:
+        if row["metric"] == metric and row["fold"] == "mean":
+            cells.setdefault(f"{row['model']} ({row['kind']})", {})[row["regime"]] = row
+    shown = [r for r in REGIMES if any(r in c for c in cells.values())]
+    order = sorted(cells, key=lambda m: -cells[m].get("all", {}).get("value", -1e9))
+    rows = [["model", *(r.replace("_", " ") for r in shown)], ["---"] * (len(shown) + 1)]
+    for label in order:
+        rows.append([label, *(figure([cells[label][r]] if r in cells[label] else []) for r in shown)])
+    size = (
+        f"Size `{content['size']}`, means over folds and seeds with 95 % intervals over readers; "
+        f"`docs/results/{name}.json` has every row with its command."
+    )
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + f"\n\n{size}"
 
 
@@ -129,6 +163,8 @@ def replacement(kind: str, name: str, rest: str = "") -> str:
     """Return what stands in for one mark."""
     if kind == "results":
         return results_table(name, rest.split())
+    if kind == "regimes":
+        return regimes_table(name, rest.strip())
     if kind == "registry":
         return table(name)
     return group_table() if name == "groups" else listing(name)

@@ -154,6 +154,50 @@ def test_python_in_the_texts_parses(path: Path) -> None:
             ast.parse(body)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("scanpath-models", marks=pytest.mark.slow),
+        "object-search",
+        "search-asymmetry",
+        "joint-attention",
+    ],
+)
+def test_python_of_the_pages_on_models_runs_as_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The blocks of a page, one after the other, as someone pastes them."""
+    if name == "scanpath-models":
+        monkeypatch.setenv("GAZEATTN_SHARED", str(request.getfixturevalue("shared_data")))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": name}
+    for body in blocks((DOCS / f"{name}.md").read_text(encoding="utf-8"), "python", "py"):
+        exec(compile(body, name, "exec"), names)
+
+
+def test_marks_of_results_choose_rows() -> None:
+    """Every mark names rows that are there: no empty table, no empty column."""
+    pytest.importorskip("mkdocs")
+    sys.path.insert(0, str(REPOSITORY / "scripts"))
+    try:
+        import docs_hooks
+    finally:
+        sys.path.pop(0)
+    marks = 0
+    for page in PAGES:
+        for kind, name, rest in docs_hooks.MARK.findall(page.read_text(encoding="utf-8")):
+            if kind != "results":
+                continue
+            lines = docs_hooks.results_table(name, rest.split()).splitlines()
+            cells = [[c.strip() for c in x.strip("| ").split(" | ")] for x in lines[2:-2]]
+            assert cells, (page.name, rest)
+            width = len([w for w in rest.split() if "=" not in w]) + 2
+            filled = [any(len(c) > k and c[k] for c in cells) for k in range(width)]
+            assert all(filled), (page.name, rest)
+            marks += 1
+    assert marks >= 8
+
+
 def test_commands_are_those_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     cli = pytest.importorskip("gazeattn.cli")
     with pytest.raises(SystemExit) as stop:

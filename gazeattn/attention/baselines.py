@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from gazeattn.errors import CapabilityError, DataError
 from gazeattn.profiles import AttentionProfile, Units
+from gazeattn.reading.words import letter_count, rarity
 from gazeattn.registry import baselines, register_baseline
 
 
@@ -21,14 +21,6 @@ def content_seed(*parts: object) -> int:
     return int.from_bytes(
         hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "little"
     )
-
-
-def letter_count(text: str) -> int:
-    """Count letters and digits of a word in composed form; punctuation and symbols do not count.
-
-    An accent written as a combining mark is part of its letter.
-    """
-    return sum(unicodedata.category(c)[0] in "LN" for c in unicodedata.normalize("NFC", text))
 
 
 def _profile(
@@ -78,23 +70,11 @@ def frequency(units: Units, *, language: str = "en", **_: Any) -> AttentionProfi
         f"-log10 of the wordfreq frequency ({language}): rarer words weigh more; unknown words "
         "count as 1e-9, words without letters or digits are missing"
     )
-    from wordfreq import zipf_frequency
-
-    weights = np.full(len(units), np.nan)
-    unknown: list[str] = []
-    for i, text in enumerate(units.texts):
-        if not letter_count(text):
-            continue
-        try:
-            zipf = zipf_frequency(text, language)
-        except (LookupError, ImportError) as error:
-            reason = f"no word frequencies for language {language!r}: {error}"
-            return _profile(
-                units, np.full(len(units), np.nan), "frequency", convention, reason=reason
-            )
-        if zipf <= 0:
-            unknown.append(text)
-        weights[i] = 9.0 - max(zipf, 0.0)  # zipf is log10 of the frequency per billion words
+    try:
+        weights, unknown = rarity(units.texts, language)
+    except (LookupError, ImportError) as error:
+        reason = f"no word frequencies for language {language!r}: {error}"
+        return _profile(units, np.full(len(units), np.nan), "frequency", convention, reason=reason)
     missing = int(np.isnan(weights).sum())
     lost = {"unknown_words": len(unknown), "examples": unknown[:3], "words_without_value": missing}
     return _profile(units, weights, "frequency", convention, **lost)

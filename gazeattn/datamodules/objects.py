@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from gazeattn.datamodules.scanpaths import BatchSampler, Stimulus, _Trials
+from gazeattn.datamodules.scanpaths import BatchSampler, Positions, Stimulus
 from gazeattn.datasets import GazeDataset
 from gazeattn.datasets.splits import Split
 from gazeattn.errors import DataError
@@ -407,7 +407,7 @@ class ObjectDataModule(pl.LightningDataModule):
         sampler = BatchSampler(paths, self.batch_size, seed=seed)  # type: ignore[arg-type]
         sampler.set_epoch(epoch)
         return DataLoader(
-            _Trials(len(paths)),
+            Positions(len(paths)),
             batch_sampler=sampler,
             collate_fn=lambda rows: collate_objects(paths, rows),
         )

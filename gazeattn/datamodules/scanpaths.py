@@ -314,7 +314,7 @@ def collate(paths: Scanpaths, which: Sequence[int] | NDArray[Any] | None = None)
     )
 
 
-class _Trials(Dataset[int]):
+class Positions(Dataset[int]):
     """Positions 0..n-1; the batch is made by `collate`, which sees them all at once."""
 
     def __init__(self, n: int) -> None:
@@ -333,7 +333,7 @@ class BatchSampler(Sampler[list[int]]):
     Parameters
     ----------
     paths
-        What is batched.
+        What is batched: anything with ``lengths``, and for `by_stimulus` with ``stimuli``.
     size
         Scanpaths, or with `by_stimulus` stimuli, of one batch.
     seed
@@ -343,7 +343,7 @@ class BatchSampler(Sampler[list[int]]):
     """
 
     def __init__(
-        self, paths: Scanpaths, size: int, *, seed: int | None = None, by_stimulus: bool = False
+        self, paths: Any, size: int, *, seed: int | None = None, by_stimulus: bool = False
     ) -> None:
         if size < 1:
             raise DataError("a batch needs one scanpath at least", found=size)
@@ -421,7 +421,7 @@ class ScanpathDataModule(pl.LightningDataModule):
         sampler = BatchSampler(paths, self.batch_size, seed=seed, by_stimulus=self.by_stimulus)
         sampler.set_epoch(epoch)
         return DataLoader(
-            _Trials(len(paths)),
+            Positions(len(paths)),
             batch_sampler=sampler,
             collate_fn=lambda rows: collate(paths, rows),
         )

@@ -36,7 +36,7 @@ _REPORT = [
     *("RECORDING_SESSION_LABEL", "TRIAL_INDEX", "Trial_Index_", "speechid", "paragraphid"),
     *("CURRENT_FIX_INDEX", "CURRENT_FIX_LABEL", "CURRENT_FIX_DURATION", "EYE_USED"),
     *(f"{_AREA}_ID", f"{_AREA}_DATA", f"{_AREA}_LABEL", _NEAREST, f"{_NEAREST}_DISTANCE"),
-    *("NEXT_SAC_AMPLITUDE", "NEXT_SAC_PEAK_VELOCITY"),
+    *("NEXT_SAC_AMPLITUDE", "NEXT_SAC_DURATION", "NEXT_SAC_PEAK_VELOCITY"),
 ]
 _MEASURES = {
     "landing_position": "landing_position",
@@ -63,11 +63,12 @@ def load(folder: Path, page: Corpus, predictions: bool = False) -> GazeDataset:
     Notes
     -----
     Stimuli are called ``speech_paragraph``. There is no x and y: fixations have the character area
-    that was hit (``area``, from 1), the word it belongs to, and the nearest area where none was
-    hit. Areas of a question below the text are on no word (``on_question``). Reports were exported
-    with a minimum of 100 ms. ``reports`` holds ``measures`` (published word measures), ``folds``
-    (EyeBench; ``scores`` in their trial table are the readers' comprehension scores), ``readers``,
-    ``answers`` and ``interest_areas``, where their files are there.
+    that was hit (``area``, from 1; ``area_x`` and ``area_y`` are its middle in pixels), the word it
+    belongs to, and the nearest area where none was hit. Areas of a question below the text are on
+    no word (``on_question``). Reports were exported with a minimum of 100 ms. ``reports`` holds
+    ``measures`` (published word measures), ``folds`` (EyeBench; ``scores`` in their trial table are
+    the readers' comprehension scores), ``readers``, ``answers`` and ``interest_areas``, where their
+    files are there.
     """
     lost = LossLog()
     raw = _read_reports(folder, page)
@@ -198,6 +199,7 @@ def _fixations(raw: pd.DataFrame, chars: pd.DataFrame, page: Corpus, lost: LossL
             "nearest_area": raw[_NEAREST].where(raw[_NEAREST] != "."),
             "nearest_distance": decimal(raw[f"{_NEAREST}_DISTANCE"]),
             "saccade_amplitude": decimal(raw["NEXT_SAC_AMPLITUDE"]),
+            "saccade_duration": decimal(raw["NEXT_SAC_DURATION"]),
             "saccade_peak_velocity": decimal(raw["NEXT_SAC_PEAK_VELOCITY"]),
             "trial_index": raw["TRIAL_INDEX"],
             "answer_index": raw["Trial_Index_"],
@@ -223,7 +225,10 @@ def _fixations(raw: pd.DataFrame, chars: pd.DataFrame, page: Corpus, lost: LossL
         examples=table.loc[strange, "trial"].unique(),
     )
     _labels(table, raw[f"{_AREA}_LABEL"], chars["label"].take(take).to_numpy(), known, page, lost)
-    return table.join(_rectangles(raw[f"{_AREA}_DATA"]))
+    table = table.join(_rectangles(raw[f"{_AREA}_DATA"]))
+    table["area_x"] = (table["box_left"] + table["box_right"]) / 2
+    table["area_y"] = (table["box_top"] + table["box_bottom"]) / 2
+    return table
 
 
 def _labels(
@@ -397,6 +402,8 @@ def _predictions(folder: Path, page: Corpus) -> pd.DataFrame:
         task, model, fold = path.name.split(".")[0].split("__")
         raw = text_table(path)
         value = next(c for c in raw if str(c).startswith("prediction"))
+        # models of two classes are written as "[p of 0, p of 1]", the others as one number
+        last = raw[value].str.extract(r"([^\[\],\s]+)\s*\]?\s*$")[0]
         tables.append(
             pd.DataFrame(
                 {
@@ -407,7 +414,7 @@ def _predictions(folder: Path, page: Corpus) -> pd.DataFrame:
                     "part": raw["eval_type"],
                     "regime": raw["eval_regime"].map(REGIMES),
                     "label": as_number(raw["label"], "label", path),
-                    "prediction": as_number(raw[value], str(value), path),
+                    "prediction": as_number(last, str(value), path),
                 }
             )
         )

@@ -60,7 +60,7 @@ def load(
     Pages without any published fixation are no trials: their readers did look at them, but the
     published windows lost it. Labels belong to a reader and passage, so that pages of one reader
     and passage should stay on one side of a split. ``reports`` holds ``folds``, ``passages``
-    (labels), ``items`` (answers to the questions), ``screens`` (every visit of a screen) and
+    (labels), ``items`` (questions and their answers), ``screens`` (every visit of a screen) and
     ``buttons`` (words that belong to the display and not to the text).
     """
     lost = LossLog()
@@ -98,6 +98,9 @@ def load(
     }
     questions = find_files(folder, "stimuli/questions.csv")
     asked = text_table(questions[0]) if questions else None
+    if asked is not None:
+        text = dict(zip(asked["page_name"], asked["question"], strict=True))
+        reports["items"]["question"] = reports["items"]["page_name"].map(text)
     dataset = GazeDataset(
         name="sb_sat",
         fixations=fixations,

@@ -1,15 +1,17 @@
-"""Result rows of joint attention from predicted points."""
+"""Result rows of joint attention from predicted points, and scenes to be drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 
 from gazeattn.datamodules.joint_attention import JointScenes
+from gazeattn.datamodules.joint_batches import collate_scenes
 from gazeattn.metrics.statistics import clustered_bootstrap
 from gazeattn.models.joint._scores import (
     auc,
@@ -17,8 +19,16 @@ from gazeattn.models.joint._scores import (
     choose_threshold,
     classify,
     presence_scores,
+    target_distances,
 )
+from gazeattn.models.joint._targets import target_maps
+from gazeattn.models.joint.joint_attention import JointAttention
 
+if TYPE_CHECKING:
+    from gazeattn.report.joint import SceneExample
+
+TRUTH = (64, 128)
+"""Rows and columns of the drawn map of the targets."""
 DETECTION = (20.0, 50.0, 100.0)
 """Thresholds of the detection rate, pixels of the picture."""
 
@@ -101,3 +111,49 @@ def presence_rows(
         }
         for name, value in found.items()
     ]  # fmt: skip
+
+
+@torch.no_grad()
+def drawn_scenes(
+    model: JointAttention, test: JointScenes, points: pd.DataFrame,
+    rivals: Mapping[str, pd.DataFrame], dataset: str, name: str,
+) -> list[SceneExample]:  # fmt: skip
+    """Return the scenes whose targets are nearest, at the median and farthest from the points.
+
+    Parameters
+    ----------
+    model
+        Whose maps are shown.
+    test
+    points
+        Of the model: scene, x, y in pixels.
+    rivals
+        The same of the baselines.
+    dataset, name
+        Of the scenes and of the model, for the page.
+    """
+    from gazeattn.report.joint import SceneExample
+
+    far = target_distances(points, test).groupby("scene", sort=False)["distance"].mean()
+    far = far.sort_values(kind="stable")
+    at = {"best": 0, "median": len(far) // 2, "worst": len(far) - 1}
+    number = {s: i for i, s in enumerate(test.scene)}
+    every = {n: p.set_index("scene")[["x", "y"]] for n, p in {"": points, **rivals}.items()}
+    made = []
+    for which, k in at.items() if len(far) else ():
+        scene = str(far.index[k])
+        one = test.take([number[scene]])
+        batch = collate_scenes(one).to(model.device)
+        values = model(batch).group
+        if model.loss == "density":  # logits of a density over the cells
+            values = torch.softmax(values.flatten(1), 1).view_as(values)
+        xy = {n: p.loc[scene].to_numpy(np.float64) for n, p in every.items()}
+        own = xy.pop("")
+        made.append(
+            SceneExample(
+                dataset, name, which, one, values[0].double().cpu().numpy(),
+                target_maps(collate_scenes(one), TRUTH, model.spread)[0].double().numpy(),
+                own, xy, float(far.iloc[k]),
+            )
+        )  # fmt: skip
+    return made

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 
 from gazeattn import registry
 from gazeattn.datamodules.joint_attention import JointScenes
 from gazeattn.datamodules.joint_batches import JointDataModule
 from gazeattn.errors import DataError
-from gazeattn.experiments.training import (
-    BEST,
-    CURVES,
-    LAST,
-    Training,
-    _Bar,
-    _Curves,
-    _Reproducible,
-)
+from gazeattn.experiments.training import BEST, Training
+from gazeattn.experiments.training import train as train_network
 from gazeattn.models.joint.joint_attention import JointAttention
 from gazeattn.storage import write_json
 
@@ -85,41 +75,11 @@ def _stage(
     if not done.exists():
         training = Training.of({k: v for k, v in options.items() if k != "lr"})
         model.set_stage(stage, options.get("lr"))
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        best = ModelCheckpoint(
-            dirpath=checkpoints,
-            filename=Path(BEST).stem,
-            monitor="val/loss",
-            save_last=True,
-            save_on_train_epoch_end=True,
-            enable_version_counter=False,
-        )
-        stop = EarlyStopping("val/loss", patience=training.patience, check_on_train_epoch_end=True)
-        curves = _Curves(folder / stage / CURVES)
         data = JointDataModule(train, valid, batch_size=training.batch_size, seed=seed)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"pytorch_lightning.*")
-            warnings.filterwarnings("ignore", message=r".*(num_workers|isinstance\(treespec).*")
-            trainer = pl.Trainer(
-                accelerator=accelerator,
-                devices=1,
-                max_epochs=training.max_epochs,
-                gradient_clip_val=training.gradient_clip or None,
-                callbacks=[_Reproducible(seed), stop, curves, _Bar(), best],
-                logger=False,
-                enable_progress_bar=False,
-                enable_model_summary=False,
-                default_root_dir=folder,
-                num_sanity_val_steps=0,
-                reload_dataloaders_every_n_epochs=1,
-                log_every_n_steps=1,
-            )
-            last = checkpoints / LAST
-            resume = str(last.resolve()) if last.exists() else None
-            trainer.fit(model, datamodule=data, ckpt_path=resume, weights_only=True)
-        if trainer.interrupted:
-            raise KeyboardInterrupt
-        write_json(done, {"epochs": int(trainer.current_epoch)})
+        found = train_network(
+            model, data, folder / stage, training, seed=seed, accelerator=accelerator
+        )
+        write_json(done, {"epochs": found.epochs})
     return type(model).load_from_checkpoint(
         checkpoints / BEST, map_location="cpu", weights_only=True
     )

@@ -20,6 +20,7 @@ from gazeattn.datamodules.objects import (
     objects_of,
     table_of_boxes,
 )
+from gazeattn.datamodules.reading_texts import TextEncoder
 from gazeattn.datasets import GazeDataset
 from gazeattn.datasets.splits import Split, kfold, split
 from gazeattn.losses import LossLog
@@ -175,22 +176,16 @@ def hashed_embedder(width: int = 32) -> Embedder:
 
 def language_embedder(name: str = "minilm", root: str | None = None) -> Embedder:
     """Return embeddings of words in their text from a language model, last layer, by mean."""
-    from gazeattn.lm.loading import load_model
-
-    model: Any = load_model(name, root=root)
-    inner, limit = model.model.eval(), 256
+    encoder = TextEncoder(name, root)
 
     def embed(words: list[str]) -> tuple[Tensor, Tensor]:
-        encoded = model.encode([w if w.strip() else "-" for w in words])
-        ids = torch.from_numpy(encoded.input_ids)
-        with torch.no_grad():
-            states = [inner(input_ids=part[None]).last_hidden_state[0] for part in ids.split(limit)]
-        hidden = torch.cat(states).float()
-        of = torch.from_numpy(encoded.word_of)
-        rows = torch.zeros(encoded.n_words, hidden.shape[1])
-        rows.index_add_(0, of[of >= 0], hidden[of >= 0])
-        count = torch.bincount(of[of >= 0], minlength=encoded.n_words).clamp(min=1)
-        return rows / count[:, None], hidden.mean(0)
+        tokens = encoder.with_vectors(encoder.tokens([w if w.strip() else "-" for w in words]))
+        assert tokens.vectors is not None
+        states, of = torch.from_numpy(tokens.vectors), torch.from_numpy(tokens.word_of)
+        rows = torch.zeros(len(words), states.shape[1])
+        rows.index_add_(0, of[of >= 0], states[of >= 0])
+        count = torch.bincount(of[of >= 0], minlength=len(words)).clamp(min=1)
+        return rows / count[:, None], states.mean(0)
 
     return embed
 

@@ -1,10 +1,12 @@
-"""Scores of sequences of objects: order, behaviour and likelihood, with intervals by display."""
+"""Scores of sequences of objects, with intervals by display, and the files they are kept in."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from gazeattn.metrics.scanpath.behaviour import (
 )
 from gazeattn.metrics.statistics import clustered_bootstrap
 from gazeattn.models.scanpath.object_baselines import mean_log_probability
+from gazeattn.storage import write_json
 
 Sequences = Mapping[str, Sequence[NDArray[np.int64]]]
 """Sequences by display."""
@@ -280,3 +283,57 @@ def mean_row(
         "n": int(np.isfinite(values).sum()),
         "convention": convention,
     }
+
+
+# -- what was drawn, in files ---------------------------------------------------------------------
+
+
+def _place(folder: Path, key: Mapping[str, str]) -> Path:
+    parts = [key["dataset"], key["regime"], key["fold"], key["model"], key["seed"]]
+    return folder / "drawn" / ("_".join(parts).replace(" ", "_") + ".json")
+
+
+def keep(folder: Path, key: Mapping[str, str], values: Mapping[str, Any], drawn: Sequences) -> None:
+    """Write the scores by display and the sequences of a job."""
+    content = {
+        "values": {k: np.asarray(v).tolist() for k, v in values.items()},
+        "sequences": {k: [np.asarray(s).tolist() for s in v] for k, v in drawn.items()},
+    }
+    write_json(_place(folder, key), content)
+
+
+def kept(
+    folder: Path, key: Mapping[str, str]
+) -> tuple[dict[str, Floats], dict[str, list[NDArray[np.int64]]]]:
+    """Return what `keep` has written."""
+    content = json.loads(_place(folder, key).read_text(encoding="utf-8"))
+    values = {k: np.array(v, dtype=np.float64) for k, v in content["values"].items()}
+    drawn = {k: [np.array(s, dtype=np.int64) for s in v] for k, v in content["sequences"].items()}
+    return values, drawn
+
+
+def extremes(values: Floats, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the best, the median and the worst of some displays, those without a value left out.
+
+    None stands twice: of two displays there is no median, of one no worst.
+    """
+    order = np.argsort(-values, kind="stable")[: int(np.isfinite(values).sum())]
+    if not len(order):
+        return []
+    at = {"best": 0, "median": len(order) // 2, "worst": len(order) - 1}
+    if len(order) == 2:
+        del at["median"]
+    found = {int(order[k]): which for which, k in reversed(at.items())}
+    return [(which, names[k]) for k, which in reversed(found.items())]
+
+
+def typical(
+    people: Sequence[NDArray[np.int64]], drawn: Sequence[NDArray[np.int64]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the person who is most like the others, and the middle one of a model's samples.
+
+    The score of a sample is its mean with all people; the first is taken where two are alike.
+    """
+    among = object_sequence_scores(people, people).mean(1)
+    order = np.argsort(object_sequence_scores(drawn, people).mean(1), kind="stable")
+    return people[int(among.argmax())], drawn[int(order[len(order) // 2])]

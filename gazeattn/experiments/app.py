@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
+import logging
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -11,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
@@ -34,6 +39,10 @@ _OUTSIDE = (
     errno.EROFS,
 )
 """Faults of the place that is written to, not of this program."""
+STARTED = "started.json"
+"""What a run folder keeps of the command that started it; see `gazeattn.experiments.train`."""
+_BEFORE_WORK = ("run.log", ".hydra", "config.yaml", STARTED)
+"""What a run folder holds before there is anything in it that was worked for."""
 
 
 def run_app(experiment: str, task: Callable[[DictConfig], Any], arguments: Sequence[str]) -> int:
@@ -55,7 +64,10 @@ def run_app(experiment: str, task: Callable[[DictConfig], Any], arguments: Seque
         decorate = hydra.main(
             config_path=str(conf_folder()), config_name=experiment, version_base="1.3"
         )
-        decorate(task)()
+        failures: list[Exception] = []
+        decorate(_collecting(task, failures))()
+        if failures:
+            raise failures[0]
         return 0
     except KeyboardInterrupt:
         _say("interrupted; the unfinished run folder holds no half-written file")
@@ -83,6 +95,56 @@ def run_app(experiment: str, task: Callable[[DictConfig], Any], arguments: Seque
             os.environ.pop("HYDRA_FULL_ERROR", None)
         else:
             os.environ["HYDRA_FULL_ERROR"] = saved_env
+
+
+def _collecting(
+    task: Callable[[DictConfig], Any], failures: list[Exception]
+) -> Callable[[DictConfig], Any]:
+    """Return a task that keeps its error instead of raising it into Hydra.
+
+    Hydra prints a line of its own before it hands the error of a job on; the other jobs of a sweep
+    are done in either case.
+    """
+
+    @functools.wraps(task)
+    def kept(cfg: DictConfig) -> Any:
+        try:
+            return task(cfg)
+        except Exception as error:
+            failures.append(error)
+            if _is_refusal(error):
+                _forget_folder()
+            return None
+
+    return kept
+
+
+def _is_refusal(error: Exception) -> bool:
+    known = isinstance(error, GazeattnError | HydraException | OmegaConfBaseException)
+    return known or (isinstance(error, OSError) and error.errno in _OUTSIDE)
+
+
+def _forget_folder() -> None:
+    """Remove the run folder of a refused command, if nothing was worked for in it yet."""
+    run = HydraConfig.get()
+    if any(str(o).lstrip("+").startswith("resume=") for o in run.overrides.task):
+        return  # it is the folder of another run
+    folder = Path(run.runtime.output_dir)
+    with contextlib.suppress(OSError):
+        if any(p.name not in _BEFORE_WORK for p in folder.iterdir()):
+            return
+        for handler in list(logging.getLogger().handlers):
+            if Path(getattr(handler, "baseFilename", "")).parent == folder:
+                logging.getLogger().removeHandler(handler)
+                handler.close()
+        shutil.rmtree(folder)
+        if any("hydra.run.dir" in str(o) for o in run.overrides.hydra):
+            return  # the place was named by the user, who may have made its parents
+        base = Path(run.runtime.cwd)
+        for parent in folder.parents:
+            if parent == base or not parent.is_relative_to(base):
+                return
+            parent.rmdir()  # fails, and ends, at the first that holds something
 
 
 def _unexpected(error: Exception) -> int:

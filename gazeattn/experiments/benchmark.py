@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from hydra.core.hydra_config import HydraConfig
-from hydra.utils import get_original_cwd
 from omegaconf import DictConfig, OmegaConf
 
-from gazeattn import registry
-from gazeattn.datamodules import Scanpaths, scanpaths_of
+from gazeattn.datamodules import ScanpathDataModule, Scanpaths, scanpaths_of
 from gazeattn.datasets.splits import split
 from gazeattn.errors import DataError
 from gazeattn.experiments.app import original_path, run_app
+from gazeattn.experiments.benchmark_apps import this_call
 from gazeattn.experiments.building import (
     build,
     channels_of,
@@ -27,6 +25,7 @@ from gazeattn.experiments.building import (
     feature_spec,
     load_network,
     read_model,
+    scanpath_kind,
     sized,
     training_of,
     with_features,
@@ -34,7 +33,7 @@ from gazeattn.experiments.building import (
 )
 from gazeattn.experiments.compare import load_dataset
 from gazeattn.experiments.config import typed
-from gazeattn.experiments.runs import command_line, environment, write_environment
+from gazeattn.experiments.runs import environment, write_environment
 from gazeattn.experiments.scanpath_rows import (
     convention_of,
     explained_rows,
@@ -43,6 +42,14 @@ from gazeattn.experiments.scanpath_rows import (
     pair_rows,
     pooled_rows,
     shape_rows,
+)
+from gazeattn.experiments.scanpath_settings import (
+    COUNTS,
+    Settings,
+    check_folder,
+    check_published,
+    keep,
+    kept,
 )
 from gazeattn.experiments.schemas import BenchmarkConfig
 from gazeattn.experiments.terminal import StageProgress
@@ -129,41 +136,70 @@ def published_path(bench: Bench) -> Path:
 
 def publish(bench: Bench) -> None:
     """Write the table as JSON, rows in the order in which they were finished."""
+    settings = kept(bench.folder)
+    there = set(bench.rows["model"])
     content = {
         "dataset": bench.fixed["dataset"],
         "task": TASK,
         "split": bench.fixed["split"],
         "size": bench.fixed["size"],
-        "people": len(set(bench.test.participant)),
-        "stimuli": len(bench.test.stimuli),
-        "scanpaths": len(bench.test),
-        "fixations": len(bench.test.x),
+        **counts_of(bench.test),
+        "settings": settings.shared,
+        "models": {k: v for k, v in settings.digests().items() if k in there},
         **pack_rows(bench.rows.drop(columns=["dataset", "task", "split", "size"])),
     }
     write_json(published_path(bench), content)
 
 
-def earlier_rows(bench: Bench) -> pd.DataFrame:
-    """Return the rows that the run folder or the published table holds for this size and split."""
+def counts_of(paths: Scanpaths) -> dict[str, int]:
+    """Return how many people, stimuli, scanpaths and fixations there are."""
+    numbers = (len(set(paths.participant)), len(paths.stimuli), len(paths), len(paths.x))
+    return dict(zip(COUNTS, numbers, strict=True))
+
+
+def earlier_rows(bench: Bench, settings: Settings) -> pd.DataFrame:
+    """Return the rows that the run folder or the published table holds for these settings.
+
+    Raises
+    ------
+    DataError
+        Rows or files are those of other settings.
+    """
+    path = published_path(bench)
+    content: dict[str, Any] = {}
+    if path.is_file():
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise DataError("the table cannot be read", source=path, found=error) from error
     if bench.table.exists():
         rows = pd.read_parquet(bench.table)
+        _check_fixed(bench, rows, bench.table)
+        _check_fixed(bench, pd.DataFrame([content] if content else []), path)
+    elif not content:
+        rows = result_rows([], EXTRA)
     else:
-        path = published_path(bench)
-        if not path.is_file():
-            return result_rows([], EXTRA)
-        content = json.loads(path.read_text(encoding="utf-8"))
         shared = {k: content.get(k) for k in ("dataset", "task", "split", "size")}
         rows = result_rows([{**shared, **r} for r in unpack_rows(content)], EXTRA)
-        rows["reference"] = rows["reference"].fillna("")
+        rows["reference"] = rows["reference"].astype(object).where(rows["reference"].notna(), "")
+        _check_fixed(bench, rows, path)
+    check_folder(bench.folder, rows if bench.table.exists() else rows[:0], settings)
+    if content:
+        check_published(path, content, settings, counts_of(bench.test))
+    return rows
+
+
+def _check_fixed(bench: Bench, rows: pd.DataFrame, source: Path) -> None:
     for column in ("dataset", "split", "size"):
+        if column not in rows:
+            continue
         other = rows[column].astype(str) != str(bench.fixed[column])
         if other.any():
             raise DataError(
-                f"the table holds rows of another {column}", source=bench.table,
+                f"the table holds rows of another {column}", source=source,
                 expected=bench.fixed[column], found=str(rows.loc[other, column].iloc[0]),
                 hint="choose another folder with hydra.run.dir= and publish=",
             )  # fmt: skip
-    return rows
 
 
 # -- one model ------------------------------------------------------------------------------------
@@ -172,8 +208,7 @@ def earlier_rows(bench: Bench) -> pd.DataFrame:
 def fitted(bench: Bench, label: str, seed: int) -> tuple[ScanpathModel, Scanpaths]:
     """Return a model that is ready to predict the test part, and that part with its features."""
     config = sized(read_model(label), bench.cfg.size.name)
-    kind = registry.scanpath_models.get(str(config["name"])).obj
-    learns = issubclass(kind, NetworkModel)
+    learns = issubclass(scanpath_kind(config), NetworkModel)
     spec = feature_spec(config)
     parts = [bench.train, bench.valid, bench.test] if learns else [bench.test]
     parts = with_features(parts, spec, bench.root, bench.progress(f"{label}: pictures"))
@@ -191,10 +226,17 @@ def fitted(bench: Bench, label: str, seed: int) -> tuple[ScanpathModel, Scanpath
         network.fit_statistics(parts[0])
         folder.mkdir(parents=True, exist_ok=True)
         write_run(folder, config, seed)
+        settings = training_of(config)
+        data = ScanpathDataModule(
+            parts[0],
+            parts[1],
+            batch_size=settings.batch_size,
+            by_stimulus=network.whole_stimuli,
+            seed=seed,
+        )
         done = train_network(
-            network, parts[0], parts[1], folder, training_of(config),
-            seed=seed, accelerator=bench.cfg.accelerator,
-        )  # fmt: skip
+            network, data, folder, settings, seed=seed, accelerator=bench.cfg.accelerator
+        )
         best = float(done.curves["val/loss"].min())
         write_json(folder / "trained.json", {"epochs": done.epochs, "val/loss": best})
     return load_network(config, folder), test
@@ -234,7 +276,7 @@ def run_model(bench: Bench, label: str, seed: int, kind: str) -> None:
     if ours is not None and reference is not None:
         others = {}
         for name in (*cfg.baselines, *cfg.ceilings):
-            found = None if name == label else forced(bench, name, 0)
+            found = None if name in (label, HUMAN) else forced(bench, name, 0)
             if found is not None:
                 others[name] = found
         shown = others if kind == "model" else {}
@@ -302,9 +344,14 @@ def check(cfg: BenchmarkConfig) -> None:
     """Raise for an unknown model or a number that cannot be used, before any work."""
     for label in (*cfg.models, *cfg.baselines, *cfg.ceilings):
         config = sized(read_model(label), cfg.size.name)
-        registry.scanpath_models.get(str(config["name"]))
+        scanpath_kind(config)
         if "training" in config:
             training_of(config)
+    if HUMAN in (*cfg.models, *cfg.baselines):
+        raise DataError(
+            f"{HUMAN} is a ceiling and no model that is compared",
+            hint="Its rows are in every table: leave it out of models= and baselines=",
+        )
     if len(cfg.grid) != 2 or min(cfg.grid) < 2:
         raise DataError("grid is wrong", expected="[rows, columns] of 2 or more", found=cfg.grid)
     for key, value in (("size.samples", cfg.size.samples), ("splits", cfg.splits)):
@@ -326,13 +373,12 @@ def run_benchmark(
     """
     check(cfg)
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "config.yaml", config_text)
     root = original_path(cfg.root, base)
     cfg.publish = original_path(cfg.publish, base)
     lost = LossLog()
     labels = (*cfg.models, *cfg.baselines, *cfg.ceilings)
-    configs = [sized(read_model(n), cfg.size.name) for n in labels]
-    ensure_weights(configs, root, cfg.fetch)
+    configs = {n: sized(read_model(n), cfg.size.name) for n in (REFERENCE, *labels)}
+    ensure_weights(configs.values(), root, cfg.fetch)
     with StageProgress() as bar:
         bar.stage("reading the data set")
         dataset = load_dataset(cfg.dataset, root, base)
@@ -340,12 +386,10 @@ def run_benchmark(
         divided = split(
             dataset, by=cfg.split.by, shares=tuple(cfg.split.shares), seed=cfg.split.seed
         )
-        divided.save(folder / "split.json")
         parts = [
             limited(paths.part(divided, p), cfg.size.stimuli) for p in ("train", "val", "test")
         ]
         facts = environment()
-        write_environment(folder, facts, command)
         fixed = {
             "dataset": dataset.name,
             "task": TASK,
@@ -361,10 +405,15 @@ def run_benchmark(
 
         train, valid, test = parts
         bench = Bench(cfg, folder, train, valid, test, fixed, root, progress)
-        bench.rows = earlier_rows(bench)
+        settings = Settings.of(asdict(cfg), configs)
+        bench.rows = earlier_rows(bench, settings)
+        keep(folder, settings)  # what stands in the folder is from here on that of this command
+        write_text(folder / "config.yaml", config_text)
+        divided.save(folder / "split.json")
+        write_environment(folder, facts, command)
         write_text(folder / "lost.csv", lost.to_frame().to_csv(index=False))
         plan = [(n, 0, "baseline") for n in dict.fromkeys([REFERENCE, *cfg.baselines])]
-        plan += [(n, 0, "ceiling") for n in cfg.ceilings]
+        plan += [(n, 0, "ceiling") for n in cfg.ceilings if n != HUMAN]
         plan += [(n, s, "model") for s in cfg.seeds for n in cfg.models]
         for label, seed, kind in plan:
             if bench.finished(label, seed):
@@ -388,18 +437,17 @@ def run_benchmark(
 def task(cfg: DictConfig) -> None:
     """Hydra entry: run, and print the table."""
     settings = typed(cfg, BenchmarkConfig)
-    run = HydraConfig.get()
-    folder = Path(run.runtime.output_dir)
+    call = this_call(TASK)
     report = run_benchmark(
         settings,
-        folder,
-        command=command_line("benchmark scanpath", list(run.overrides.task)),
-        base=Path(get_original_cwd()),
+        call.folder,
+        command=call.command,
+        base=call.base,
         config_text=OmegaConf.to_yaml(cfg, resolve=True),
     )
     from gazeattn.experiments.terminal import print_benchmark
 
-    print_benchmark(pd.read_parquet(folder / "results.parquet"), report)
+    print_benchmark(pd.read_parquet(call.folder / "results.parquet"), report)
 
 
 def main(arguments: list[str]) -> int:

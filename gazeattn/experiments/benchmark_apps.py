@@ -1,8 +1,9 @@
-"""The benchmarks `object_search` and `search_asymmetry` as Hydra applications."""
+"""The benchmarks `object_search` and `search_asymmetry` as Hydra applications, and their call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,49 @@ OWN = ("size", "debug", "publish", "root", "sizes")
 """Keys of these configurations that are no settings of the benchmark itself."""
 
 
+@dataclass(frozen=True)
+class Call:
+    """How a benchmark was called: what every one of them asks Hydra for.
+
+    Attributes
+    ----------
+    folder : Path
+        Of the run.
+    base : Path
+        Folder that the command was given in, against which paths are resolved.
+    overrides : list of str
+    command : str
+        The whole command, to do it again.
+    """
+
+    folder: Path
+    base: Path
+    overrides: list[str]
+    command: str
+
+    @property
+    def keys(self) -> list[str]:
+        """Keys that the user has set."""
+        return [o.lstrip("+").partition("=")[0] for o in self.overrides]
+
+
+def this_call(name: str) -> Call:
+    """Return the call of the benchmark `name` that Hydra is running."""
+    run = HydraConfig.get()
+    overrides = list(run.overrides.task)
+    command = command_line(f"benchmark {name}", overrides)
+    return Call(Path(run.runtime.output_dir), Path(get_original_cwd()), overrides, command)
+
+
 def _run(cfg: DictConfig, name: str, work: Callable[..., pd.DataFrame]) -> None:
     """Run a benchmark in Hydra's folder and print its main rows."""
     plain = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(plain, dict)
-    run = HydraConfig.get()
-    base, folder = Path(get_original_cwd()), Path(run.runtime.output_dir)
-    overrides = list(run.overrides.task)
-    command = command_line(f"benchmark {name}", overrides)
+    call = this_call(name)
+    folder, base, command = call.folder, call.base, call.command
     write_text(folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_environment(folder, environment(), command)
-    keys = {o.lstrip("+").partition("=")[0] for o in overrides}
-    changes = {str(k): v for k, v in plain.items() if k in keys and k not in OWN}
+    changes = {str(k): v for k, v in plain.items() if k in call.keys and k not in OWN}
     publish = original_path(plain["publish"], base)
     rows = work(
         folder,
@@ -48,7 +80,7 @@ def _run(cfg: DictConfig, name: str, work: Callable[..., pd.DataFrame]) -> None:
     for column in ("value", "low", "high"):
         values[column] = [f"{v:.3f}" if v == v and v is not None else "–" for v in shown[column]]
     print_table(name.replace("_", " "), list(shown.columns), values.to_numpy().tolist()[:80])
-    print(f"folder: {folder.resolve()}")
+    print(f"report: {(folder / 'report.html').resolve()}")
 
 
 def _object_search(
@@ -73,6 +105,7 @@ def _search_asymmetry(
         size,
         path=Path(publish or folder) / "search_asymmetry.json",
         work=folder / "searches",
+        report=folder,
         command=command,
         **changes,
     )

@@ -22,6 +22,8 @@ from gazeattn import registry
 from gazeattn.errors import DataError, GazeattnError, UnknownNameError
 
 T = TypeVar("T")
+WHOLE = "experiment"
+"""The group whose choices are about everything, not about a part of its own name."""
 
 
 class ConfigError(GazeattnError, ValueError):
@@ -151,7 +153,8 @@ def store_registered() -> None:
 
 def choices(group: str) -> list[str]:
     """Return the names that a configuration group knows."""
-    names = {p.stem for p in (conf_folder() / group).glob("*.yaml")}
+    folder = conf_folder() / group
+    names = {p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.yaml")}
     if group == "dataset":
         names |= set(registry.datasets.names())
     if group == "lm":
@@ -172,7 +175,7 @@ def groups_of(config_name: str) -> list[str]:
 
 def groups() -> list[str]:
     """Return the names of the configuration groups."""
-    return sorted(p.name for p in conf_folder().iterdir() if p.is_dir() and any(p.glob("*.yaml")))
+    return sorted(p.name for p in conf_folder().iterdir() if p.is_dir() and any(p.rglob("*.yaml")))
 
 
 _WITH_VALUE = (
@@ -230,8 +233,9 @@ def _known_keys(config_name: str, group_names: Sequence[str]) -> set[str]:
     folder = conf_folder()
     result = _flat(OmegaConf.to_container(OmegaConf.load(folder / f"{config_name}.yaml")), "")
     for group in group_names:
-        for file in (folder / group).glob("*.yaml"):
-            result |= _flat(OmegaConf.to_container(OmegaConf.load(file)), f"{group}.")
+        prefix = "" if group == WHOLE else f"{group}."  # an experiment changes the whole
+        for file in (folder / group).rglob("*.yaml"):
+            result |= _flat(OmegaConf.to_container(OmegaConf.load(file)), prefix)
     for entry in registry.datasets:  # options of corpora, which need no file of their own
         if _is_ours(entry):
             result |= {f"dataset.{p}" for p in inspect.signature(entry.obj).parameters}

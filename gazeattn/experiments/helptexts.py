@@ -36,13 +36,16 @@ values (see conf/compare.yaml):
 _TRAIN = """\
 usage: gazeattn train [KEY=VALUE ...] [-m] [--cfg job]
 
-Train one scanpath model and say how well it predicts people on the validation part, beside the
-centre bias. The run folder holds the model (see predict), its curves and a report. A run that was
-stopped goes on with resume=FOLDER, to the same result.
+Train one model: of scanpaths, scored on the validation part beside the centre bias, or, with an
+experiment, of what can be read off a reader's eyes, on one fold. The run folder holds the model
+(see predict), its curves and a report. A run that was stopped goes on with resume=FOLDER, to the
+same result.
 
 examples:
   gazeattn train model=tpp_gaze dataset=osie
   gazeattn train model=hat size=tiny
+  gazeattn train experiment=copco/dyslexia model=roberteye_words fold=0
+  gazeattn train -m experiment=copco/dyslexia model=extra_trees fold=0,1,2,3 seed=0,1,2
   gazeattn train model=tpp_gaze model.lr=0.0003 model.training.max_epochs=20 seed=1
   gazeattn train -m model=tpp_gaze,hat seed=0,1,2
   gazeattn train model=tpp_gaze resume=outputs/train/2026-01-31/12-00-00-000000
@@ -52,7 +55,8 @@ choices:
 
 values (see conf/train.yaml):
   model.*                 arguments of the model; model.training.* how it is trained
-  split.*, grid, shortest data and maps
+  split.*, grid, shortest data and maps of scanpaths
+  fold, prefix.*, surprisal, task.*  what is read, and of how much of a reading
   seed, resume, accelerator, root, fetch, overwrite
 """
 
@@ -64,6 +68,7 @@ benchmarks:
   object_search     OAT: sequences of objects on collages, generated shelves and pages of words
   search_asymmetry  eccNET and IVSN in six experiments on search asymmetry, displays drawn anew
   joint_attention   PJAE: where groups of people look together, on generated scenes
+  reading           goals, comprehension and traits of readers from their eye movements
 
 gazeattn benchmark NAME --help shows the options of one.
 """
@@ -147,6 +152,27 @@ values (see conf/benchmark_joint_attention.yaml):
   publish, accelerator
 """
 
+_READING = """\
+usage: gazeattn benchmark reading [KEY=VALUE ...] [--cfg job]
+
+Fit every reading model on every fold of the tasks of a data set (conf/experiment/DATASET), choose
+one on validation, and compare it on the test with baselines, with reading over all readings of a
+reader, and with published predictions where the data set has them. Finished fits are kept.
+
+examples:
+  gazeattn benchmark reading dataset=copco
+  gazeattn benchmark reading dataset=copco tasks=[dyslexia] models=[extra_trees] seeds=[0]
+  gazeattn benchmark reading dataset=webqamgaze size=tiny
+
+choices:
+{choices}
+
+values (see conf/benchmark_reading.yaml):
+  tasks, models, baselines, pooled, seeds, folds, surprisal
+  publish                       folder for the tables as JSON
+  accelerator, root, fetch
+"""
+
 _PREDICT = """\
 usage: gazeattn predict model=RUN image=PICTURE [n=20] [seed=0] [to=FOLDER]
 
@@ -158,6 +184,17 @@ examples:
   gazeattn predict model=RUN image=photo.jpg n=100 to=outputs/photo
 """
 
+_EXPLAIN = """\
+usage: gazeattn explain model=RUN [trial=ID] [to=FOLDER]
+
+Say what a trained reading model looks at: how much worse it does on validation without each
+feature, and what every word of a trial does to its prediction. Writes tables and a report.
+
+examples:
+  gazeattn explain model=outputs/train/2026-01-31/12-00-00-000000
+  gazeattn explain model=RUN trial=P04_10365_3
+"""
+
 _TEXTS = {
     "compare": _COMPARE + "\n" + _HYDRA,
     "train": _TRAIN + _HYDRA,
@@ -166,7 +203,9 @@ _TEXTS = {
     "benchmark_object_search": _OBJECTS + _HYDRA,
     "benchmark_search_asymmetry": _ASYMMETRY + _HYDRA,
     "benchmark_joint_attention": _JOINT + _HYDRA,
+    "benchmark_reading": _READING + _HYDRA,
     "predict": _PREDICT,
+    "explain": _EXPLAIN,
 }
 
 

@@ -9,23 +9,22 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from hydra.core.hydra_config import HydraConfig
-from hydra.utils import get_original_cwd
 from omegaconf import DictConfig, OmegaConf
 
 from gazeattn.datamodules.joint_attention import JointScenes
 from gazeattn.datamodules.joint_generated import generate_joint_scenes
 from gazeattn.errors import DataError, UnknownNameError
-from gazeattn.experiments._joint_rows import distance_rows, presence_rows
+from gazeattn.experiments._joint_rows import distance_rows, drawn_scenes, presence_rows
 from gazeattn.experiments._joint_training import train_joint
 from gazeattn.experiments.app import original_path, run_app
+from gazeattn.experiments.benchmark_apps import this_call
 from gazeattn.experiments.building import sized
 from gazeattn.experiments.config import DebugConfig, SizeConfig, conf_folder, typed
-from gazeattn.experiments.runs import command_line, environment, write_environment
+from gazeattn.experiments.runs import environment, write_environment
 from gazeattn.models.joint._baselines import (
     centre,
     fit_gaze_cones,
@@ -36,6 +35,9 @@ from gazeattn.models.joint._baselines import (
 from gazeattn.models.joint._scores import target_distances
 from gazeattn.results import append_rows, pack_rows, result_rows
 from gazeattn.storage import write_json, write_parquet, write_text
+
+if TYPE_CHECKING:
+    from gazeattn.report.joint import SceneExample
 
 log = logging.getLogger(__name__)
 TASK = "joint_attention"
@@ -252,6 +254,24 @@ def run_pooled(bench: JointBench, part: Part) -> None:
     bench.add(part, name, POOLED, rows)
 
 
+def scene_examples(bench: JointBench, part: Part) -> list[SceneExample]:
+    """Return the best, median and worst test scene of the first seed, to be drawn.
+
+    None without the trained network, which the maps need.
+    """
+    name, seed = str(bench.settings["name"]), bench.cfg.seeds[0]
+    folder = bench.folder / "runs" / f"{part.dataset}_{name}_{seed}"
+    found = part.points(name, seed)
+    if found is None or not (folder / "people" / "trained.json").is_file():
+        return []  # it would be trained anew
+    model = train_joint(
+        part.train, part.valid, bench.settings, folder, seed=seed,
+        accelerator=bench.cfg.accelerator,
+    )  # fmt: skip
+    rivals = {n: p[1] for n in RIVALS if (p := part.points(n, 0)) is not None}
+    return drawn_scenes(model, part.test, found[1], rivals, part.dataset, f"{name}, seed {seed}")
+
+
 # -- the experiment -------------------------------------------------------------------------------
 
 
@@ -298,6 +318,8 @@ def run_joint_attention(
     DataError
         The folder holds rows of other settings.
     """
+    from gazeattn.report.joint import write_joint_report
+
     check(cfg)
     cfg.publish = original_path(cfg.publish, base)
     folder.mkdir(parents=True, exist_ok=True)
@@ -327,6 +349,7 @@ def run_joint_attention(
     table = folder / "results.parquet"
     rows = pd.read_parquet(table) if table.exists() else result_rows([])
     bench = JointBench(cfg, folder, settings, fixed, rows)
+    examples: list[SceneExample] = []
     for with_actions in cfg.actions:
         scenes = generate_joint_scenes(
             cfg.sequences[cfg.size.name], seed=cfg.data_seed, with_actions=with_actions
@@ -342,6 +365,19 @@ def run_joint_attention(
         if len(cfg.seeds) > 1 and not bench.finished(dataset, str(settings["name"]), POOLED):
             run_pooled(bench, part)
         publish(bench, part)
+        examples += scene_examples(bench, part)
+    write_joint_report(
+        bench.rows, folder, examples, network=str(settings["name"]), command=command,
+        facts={
+            "scenes": "generated",
+            "split": fixed["split"],
+            "size": cfg.size.name,
+            "seeds": ", ".join(map(str, cfg.seeds)),
+            "test scenes": len(test),
+            "test sequences": len(set(test.sequence)),
+            "bootstrap draws": cfg.size.bootstrap,
+        },
+    )  # fmt: skip
     write_json(
         folder / "summary.json",
         {"rows": len(bench.rows), "table": str(published_path(bench)), "command": command},
@@ -353,15 +389,13 @@ def task(cfg: DictConfig) -> None:
     """Hydra entry: run, and print the table."""
     from gazeattn.experiments.terminal import print_table
 
-    run = HydraConfig.get()
-    overrides = list(run.overrides.task)
-    keys = [o.lstrip("+").partition("=")[0] for o in overrides]
+    call = this_call(TASK)
     rows = run_joint_attention(
         typed(cfg, JointConfig),
-        Path(run.runtime.output_dir),
-        command=command_line("benchmark joint_attention", overrides),
-        base=Path(get_original_cwd()),
-        overrides=[k.removeprefix("joint.") for k in keys if k.startswith("joint.")],
+        call.folder,
+        command=call.command,
+        base=call.base,
+        overrides=[k.removeprefix("joint.") for k in call.keys if k.startswith("joint.")],
     )
     shown = {
         "distance": "distance px",
@@ -377,6 +411,7 @@ def task(cfg: DictConfig) -> None:
         for key, values in zip(wide.index, wide.to_numpy(dtype=np.float64), strict=True)
     ]
     print_table("joint attention", ["scenes", "model", "seed", *shown.values()], cells)
+    print(f"report: {(call.folder / 'report.html').resolve()}")
 
 
 def main(arguments: list[str]) -> int:

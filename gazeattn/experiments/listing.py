@@ -46,16 +46,22 @@ def models(options: argparse.Namespace) -> int:
     """Run ``gazeattn models``."""
     from gazeattn.experiments.building import model_names
 
-    if options.name in registry.scanpath_models:
-        return _entries("scanpath models", registry.scanpath_models, options)
+    others = {
+        "scanpath models": registry.scanpath_models,
+        "reading models": registry.reading_models,
+    }
+    for title, known in others.items():
+        if options.name in known:
+            return _entries(title, known, options)
     code = _entries("models", registry.models, options)
     if options.name is None:
-        rows = [
-            (e.name, str(e.info.get("kind", "–")), str(e.info.get("description", "–")),
-             _short(str(e.info.get("citation", "–"))))
-            for e in registry.scanpath_models
-        ]  # fmt: skip
-        print_table("scanpath models", ("name", "kind", "what it is", "paper"), rows)
+        for title, known in others.items():
+            rows = [
+                (e.name, str(e.info.get("kind", "–")), str(e.info.get("description", "–")),
+                 _short(str(e.info.get("citation", "–"))))
+                for e in known
+            ]  # fmt: skip
+            print_table(title, ("name", "kind", "what it is", "paper"), rows)
         print(f"model= of gazeattn train and benchmark: {', '.join(model_names())}")
     print("Any Hugging Face model works too: lm=FOLDER, lm=ORG/NAME or lm=FILE.gguf")
     return code

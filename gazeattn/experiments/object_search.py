@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 from omegaconf import OmegaConf
 
-from gazeattn.datamodules.objects import ObjectScanpaths
+from gazeattn.datamodules.objects import ObjectDataModule, ObjectScanpaths
 from gazeattn.errors import UnknownNameError
 from gazeattn.experiments import _object_rows as scores
 from gazeattn.experiments._object_data import (
@@ -27,10 +26,10 @@ from gazeattn.experiments._object_data import (
     reading_parts,
     shelf_parts,
 )
-from gazeattn.experiments._object_training import train_objects
 from gazeattn.experiments.building import build, load_network, read_model, sized, training_of
 from gazeattn.experiments.config import conf_folder
 from gazeattn.experiments.runs import commit
+from gazeattn.experiments.training import train as train_network
 from gazeattn.losses import LossLog
 from gazeattn.models.scanpath.evaluation import stimulus_seed
 from gazeattn.models.scanpath.oat import ObjectAttentionTransformer
@@ -45,6 +44,9 @@ from gazeattn.models.scanpath.object_baselines import (
 from gazeattn.results import append_rows, pack_rows, result_rows
 from gazeattn.stimuli.shelves import Searcher, Shelf
 from gazeattn.storage import write_json, write_parquet
+
+if TYPE_CHECKING:
+    from gazeattn.report.objects import SearchExample
 
 log = logging.getLogger(__name__)
 TASK = "object_search"
@@ -174,11 +176,16 @@ def run_object_search(
     rows = pd.read_parquet(table) if table.exists() else result_rows([], EXTRA)
     fixed = {"task": TASK, "size": size, "command": command, "commit": commit() or ""}
     runner = Runner(folder, size, options, fixed, rows)
+    examples = []
     for name in chosen:
         search = _search(name, options, sti, webqamgaze, root)
         if not len(search.lost.to_frame()) == 0:
             search.lost.to_frame().to_csv(folder / f"lost_{name}.csv", index=False)
         _run(runner, search, Path(publish) if publish else folder)
+        examples += _examples(runner, search)
+    from gazeattn.report.objects import write_object_report
+
+    write_object_report(runner.rows, folder, examples, command=command, options=options)
     return runner.rows
 
 
@@ -284,9 +291,11 @@ def trained(
         model = build(config, seed=seed)
         assert isinstance(model, ObjectAttentionTransformer)
         model.fit_statistics(parts.train)
-        found = train_objects(
-            model, parts.train, parts.valid, folder, training_of(config), seed=seed
+        settings = training_of(config)
+        data = ObjectDataModule(
+            parts.train, parts.valid, batch_size=settings.batch_size, seed=seed
         )
+        found = train_network(model, data, folder, settings, seed=seed)
         write_json(done, {"epochs": found.epochs, "config": config})
     network = load_network(config, folder)
     assert isinstance(network, ObjectAttentionTransformer)
@@ -311,7 +320,7 @@ def _score(
     values = {SCORE: scores.model_scores(drawn, people)}
     if kind == "model" or key["model"] in FORCED:
         values[LIKELIHOOD] = _likelihood(model, parts.test)
-    _keep(runner, key, values, drawn)
+    scores.keep(runner.folder, key, values, drawn)
     runner.add(key, kind, _rows(runner, search, parts, values, drawn))
 
 
@@ -361,35 +370,11 @@ def _reference(runner: Runner, search: Search, parts: Parts) -> None:
         for name in ("success", "length"):
             found = getattr(theirs.behaviour, name)
             rows.append({"metric": name, "value": float(np.nanmean(found)), "n": len(found)})
-    _keep(runner, key, values, people)
+    scores.keep(runner.folder, key, values, people)
     runner.add(key, "ceiling", rows)
 
 
 # -- over seeds and folds -------------------------------------------------------------------------
-
-
-def _place(runner: Runner, key: Mapping[str, str]) -> Path:
-    parts = [key["dataset"], key["regime"], key["fold"], key["model"], key["seed"]]
-    return runner.folder / "drawn" / ("_".join(parts).replace(" ", "_") + ".json")
-
-
-def _keep(
-    runner: Runner, key: Mapping[str, str], values: Mapping[str, Any], drawn: Mapping[str, Any]
-) -> None:
-    content = {
-        "values": {k: np.asarray(v).tolist() for k, v in values.items()},
-        "sequences": {k: [np.asarray(s).tolist() for s in v] for k, v in drawn.items()},
-    }
-    path = _place(runner, key)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, content)
-
-
-def _kept(runner: Runner, key: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    content = json.loads(_place(runner, key).read_text(encoding="utf-8"))
-    values = {k: np.array(v, dtype=np.float64) for k, v in content["values"].items()}
-    drawn = {k: [np.array(s, dtype=np.int64) for s in v] for k, v in content["sequences"].items()}
-    return values, drawn
 
 
 def _pooled(runner: Runner, search: Search, parts: Sequence[Parts]) -> None:
@@ -403,7 +388,7 @@ def _pooled(runner: Runner, search: Search, parts: Sequence[Parts]) -> None:
         seeds = runner.options["seeds"] if label in networks else [0]
         pieces = []
         for p in parts:
-            kept = [_kept(runner, _key(search, p, label, s)) for s in seeds]
+            kept = [scores.kept(runner.folder, _key(search, p, label, s)) for s in seeds]
             mean = {m: np.mean([k[0][m] for k in kept], axis=0) for m in kept[0][0]}
             drawn = {n: [s for k in kept for s in k[1][n]] for n in p.test.stimuli}
             pieces.append((p, mean, drawn))
@@ -454,6 +439,29 @@ def _above(
         )  # fmt: skip
         rows.append({**row, "reference": best})
     return rows
+
+
+def _examples(runner: Runner, search: Search) -> list[SearchExample]:
+    """Return displays of the first network, seed and fold of each split, to be drawn."""
+    from gazeattn.report.objects import SearchExample
+
+    found = []
+    who = SEARCHER if search.shelves else "person"
+    for parts in {p.name: p for p in reversed(search.parts)}.values():
+        name, seed = next(iter(_networks(search, parts.name))), runner.options["seeds"][0]
+        key = _key(search, parts, name, seed)
+        values, drawn = scores.kept(runner.folder, key)
+        for which, display in scores.extremes(values[SCORE], list(parts.test.stimuli)):
+            people = scores.by_display(parts.test)[display]
+            theirs, ours = scores.typical(people, drawn[display])
+            at = list(parts.test.stimuli).index(display)
+            found.append(
+                SearchExample(
+                    key["dataset"], key["regime"], f"{name}, seed {seed}", which, who,
+                    parts.test.stimuli[display], theirs, ours, float(values[SCORE][at]),
+                )
+            )  # fmt: skip
+    return found
 
 
 def publish_rows(runner: Runner, folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 
 from gazeattn.datamodules import Stimulus
 from gazeattn.errors import DataError, GazeattnError, UnknownNameError
-from gazeattn.experiments.building import feature_spec, load_network, read_run
+from gazeattn.experiments.building import feature_spec, load_network, read_run, scanpath_kind
 from gazeattn.experiments.terminal import print_table
 from gazeattn.models.scanpath.evaluation import stimulus_seed
 from gazeattn.storage import atomic_folder, write_parquet, write_text
@@ -78,39 +79,74 @@ def predict(options: Options) -> Path:
     DataError
         No trained run, no picture, or a folder that holds something.
     """
-    from PIL import Image
-
     run = Path(options.model).expanduser()
     config = read_run(run)
+    scanpath_kind(config)
+    folder = output_folder(options)
+    stimulus = picture_of(Path(options.image).expanduser())
     model = load_network(config, run)
-    picture = Path(options.image).expanduser()
-    try:
-        with Image.open(picture) as opened:
-            turned = opened.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-            width, height = opened.size[::-1] if turned else opened.size
-    except FileNotFoundError:
-        raise DataError("there is no such picture", source=picture) from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"not a picture that can be read ({error})", source=picture) from None
-    name = picture.stem
-    stimulus = Stimulus(name, (float(width), float(height)), str(picture))
     spec = feature_spec(config)
     if spec is not None:
         from gazeattn.models.layers.features import FeatureStore
 
         store = FeatureStore(spec, options.root or None)
-        stimulus = Stimulus(name, stimulus.size, stimulus.image, features=store(stimulus))
-    generator = torch.Generator().manual_seed(stimulus_seed(options.seed, name))
+        features = store(stimulus)
+        stimulus = Stimulus(stimulus.name, stimulus.size, stimulus.image, features=features)
+    generator = torch.Generator().manual_seed(stimulus_seed(options.seed, stimulus.name))
     paths = model.sample(stimulus, options.n, generator)
-    folder = Path(options.to) if options.to else Path("outputs") / "predict" / name
-    if folder.exists() and not options.overwrite and any(folder.iterdir()):
+    table = scanpath_table(stimulus.name, str(config["name"]), paths)
+    _write(folder, stimulus, table, paths, str(config["name"]))
+    return folder
+
+
+def output_folder(options: Options) -> Path:
+    """Return the folder for the files.
+
+    Raises
+    ------
+    DataError
+        It is a file, lies in one, or holds something and `overwrite` is off.
+    """
+    name = Path(options.image).expanduser().stem
+    folder = Path(options.to).expanduser() if options.to else Path("outputs") / "predict" / name
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise DataError(
+                "this is a file, where a folder is wanted", source=place,
+                hint="Choose another folder with to=",
+            )  # fmt: skip
+    if folder.is_dir() and not options.overwrite and any(folder.iterdir()):
         raise DataError(
             "the folder is not empty", source=folder,
             hint="Choose another one with to=, or say overwrite=true",
         )  # fmt: skip
-    table = scanpath_table(name, str(config["name"]), paths)
-    _write(folder, stimulus, table, paths, str(config["name"]))
     return folder
+
+
+def picture_of(path: Path) -> Stimulus:
+    """Return a picture as a stimulus of its size, turned as its camera noted.
+
+    Raises
+    ------
+    DataError
+        There is no such picture, or it cannot be read.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as opened:
+            turned = opened.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+            width, height = opened.size[::-1] if turned else opened.size
+    except FileNotFoundError:
+        raise DataError("there is no such picture", source=path) from None
+    except Image.DecompressionBombError as error:
+        raise DataError(
+            "the picture has too many pixels", source=path, found=error,
+            hint="Make it smaller: models see it at a few hundred pixels",
+        ) from None  # fmt: skip
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"not a picture that can be read ({error})", source=path) from None
+    return Stimulus(path.stem, (float(width), float(height)), str(path))
 
 
 def scanpath_table(stimulus: str, model: str, paths: list[Any]) -> pd.DataFrame:
@@ -136,6 +172,17 @@ def scanpath_table(stimulus: str, model: str, paths: list[Any]) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
+def seen_picture(image: str, path: Path) -> Path:
+    """Write a picture as models see it: RGB, turned, on white, grey values of 16 bits scaled."""
+    from PIL import Image
+
+    from gazeattn.models.layers.features import read_picture
+
+    pixels = (read_picture(image) * 255).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    Image.fromarray(pixels).save(path, compress_level=1)
+    return path
+
+
 def _write(
     folder: Path, stimulus: Stimulus, table: pd.DataFrame, paths: list[Any], model: str
 ) -> None:
@@ -144,7 +191,10 @@ def _write(
     from gazeattn.report.gaze import Stage
     from gazeattn.report.pages import animation
 
-    with atomic_folder(folder) as new:
+    with atomic_folder(folder) as new, tempfile.TemporaryDirectory() as place:
+        if stimulus.image is not None:
+            seen = seen_picture(stimulus.image, Path(place) / "seen.png")
+            stimulus = Stimulus(stimulus.name, stimulus.size, str(seen))
         write_text(new / "scanpaths.csv", table.to_csv(index=False))
         write_parquet(new / "scanpaths.parquet", table)
         figure = draw_paths(stimulus, {f"{model}, {len(paths)} scanpaths": paths})

@@ -18,9 +18,21 @@ class SplitConfig:
 
 
 @dataclass
+class PrefixConfig:
+    """How much of each reading is seen; see `gazeattn.datamodules.reading.beginning`."""
+
+    share: float = 1.0
+    by: str = "time"
+
+
+@dataclass
 class TrainConfig:
     """Everything that `gazeattn train` can be told."""
 
+    task: dict[str, Any] = field(default_factory=dict)
+    fold: int = 0
+    prefix: PrefixConfig = field(default_factory=PrefixConfig)
+    surprisal: str | None = None
     dataset: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     size: SizeConfig = field(default_factory=SizeConfig)
@@ -55,6 +67,27 @@ class BenchmarkConfig:
     splits: int = 20
     publish: str | None = None
     workers: int | None = None
+    accelerator: str = "auto"
+    root: str | None = None
+    fetch: bool = True
+    overwrite: bool = False
+
+
+@dataclass
+class ReadingBenchmarkConfig:
+    """Everything that `gazeattn benchmark reading` can be told."""
+
+    dataset: dict[str, Any] = field(default_factory=dict)
+    size: SizeConfig = field(default_factory=SizeConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
+    tasks: list[str] | None = None
+    models: list[str] = field(default_factory=list)
+    baselines: list[str] = field(default_factory=list)
+    pooled: list[str] = field(default_factory=list)
+    seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
+    folds: list[int] | None = None
+    surprisal: str | None = None
+    publish: str | None = None
     accelerator: str = "auto"
     root: str | None = None
     fetch: bool = True

@@ -5,24 +5,29 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from omegaconf import OmegaConf
 
-from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.datasets import load
+from gazeattn.errors import DataError, MissingAssetError, UnknownNameError
 from gazeattn.experiments.building import read_model, sized
 from gazeattn.experiments.config import conf_folder
 from gazeattn.experiments.runs import commit
-from gazeattn.models.scanpath.ecc_net import EccNet, Ivsn, places_of
+from gazeattn.models.scanpath.ecc_net import EccNet, Ivsn, Trace, places_of
 from gazeattn.results import pack_rows, result_rows
 from gazeattn.stimuli.asymmetry import EXPERIMENTS, Display, Experiment, display
 from gazeattn.storage import write_json, write_parquet
+
+if TYPE_CHECKING:
+    from gazeattn.report.asymmetry import SearchTrace
 
 MS_PER_SACCADE, MS_BASE = 252.359, 376.271
 """Reaction time of a search with n saccades: ``MS_PER_SACCADE * n + MS_BASE``."""
@@ -147,13 +152,64 @@ def saccades_of(model: EccNet | None, shown: Display, seed: int = 0) -> int:
 
     Chance visits the places in random order, none twice.
     """
-    boxes, target = places_of(shown.places)
     if model is None:
         number = zlib.crc32(f"{shown.experiment} {shown.condition}".encode())
         rng = np.random.default_rng([seed, number, shown.set_size, shown.trial])
-        return int(rng.integers(len(boxes))) + 1
-    trace = model.search(_rgb(shown.picture), _rgb(shown.target), boxes, target.tolist())
+        return int(rng.integers(len(shown.places))) + 1
+    trace = search(model, shown)
     return trace.saccades if trace.found else -1
+
+
+def example_searches(
+    name: str,
+    size: str,
+    experiments: Sequence[Experiment],
+    path: Path,
+    *,
+    seed: int = 0,
+    changes: Mapping[str, Any] | None = None,
+) -> list[SearchTrace]:
+    """Return one search of a model for each condition, in the middle set size, to be drawn.
+
+    They are kept in the JSON file `path` and searched for only where that is not there; a file
+    with other conditions is written anew. None where the weights of the model are missing.
+    """
+    from gazeattn.report.asymmetry import SearchTrace
+
+    shown = [
+        display(e.name, c, e.set_sizes[len(e.set_sizes) // 2], seed=seed)
+        for e in experiments
+        for c in e.conditions
+    ]
+    held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not {d.condition for d in shown} <= set(held):
+        model, held = searcher(name, size, changes), {}
+        assert model is not None  # chance has no place to look at that could be drawn
+        try:
+            for d in shown:
+                prepare(model, EXPERIMENTS[d.experiment])
+                trace = search(model, d)
+                held[d.condition] = {"path": trace.path.tolist(), "found": bool(trace.found)}
+        except MissingAssetError:  # the searches are those of another machine
+            return []
+        write_json(path, held)
+    return [
+        SearchTrace(d, np.array(held[d.condition]["path"], dtype=np.float64),
+                    held[d.condition]["found"])
+        for d in shown
+    ]  # fmt: skip
+
+
+def prepare(model: EccNet, experiment: Experiment) -> None:
+    """Give a model the sharpening and the number of fixations of an experiment."""
+    model.narrow, model.wide = experiment.sharpening
+    model.max_fixations = experiment.grid**2 + 1
+
+
+def search(model: EccNet, shown: Display) -> Trace:
+    """Return the search of a model over a display."""
+    boxes, target = places_of(shown.places)
+    return model.search(_rgb(shown.picture), _rgb(shown.target), boxes, target.tolist())
 
 
 def _rgb(grey: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -165,8 +221,7 @@ def search_trials(
 ) -> pd.DataFrame:
     """Return one row per display: experiment, condition, set_size, trial, saccades, seconds."""
     if model is not None:
-        model.narrow, model.wide = experiment.sharpening
-        model.max_fixations = experiment.grid**2 + 1
+        prepare(model, experiment)
     rows = []
     for size in experiment.set_sizes:
         for trial in range(min(trials, experiment.trials)):
@@ -189,6 +244,7 @@ def run_search_asymmetry(
     seed: int = 0,
     path: str | os.PathLike[str] | None = None,
     work: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | None = None,
     changes: Mapping[str, Any] | None = None,
     command: str | None = None,
 ) -> pd.DataFrame:
@@ -208,6 +264,8 @@ def run_search_asymmetry(
     work
         Folder for the searches, one file per model, experiment and condition: what is there is
         not done again. Several runs may share it. Default: ``outputs/search_asymmetry``.
+    report
+        Folder for ``report.html`` and its figures; default: no page.
     changes
         Arguments of the models that differ from their configuration.
     command
@@ -242,6 +300,20 @@ def run_search_asymmetry(
                 _publish(path, table, size)
     table = asymmetry_rows(folder, experiments, models, settings, size, seed, command)
     _publish(path, table, size)
+    if report is not None:
+        from gazeattn.report.asymmetry import write_asymmetry_report
+
+        traces = {
+            m: example_searches(
+                m, size, experiments, folder / f"examples_{m}.json", seed=seed, changes=changes
+            )
+            for m in models
+            if m != "chance"
+        }
+        write_asymmetry_report(
+            table, published_rows(experiments, int(settings["bootstrap"]), seed), Path(report),
+            traces, experiments, command=command, settings=settings,
+        )  # fmt: skip
     return table
 
 
@@ -310,6 +382,34 @@ def model_rows(
             rows.append(_row(name, f"asymmetry_index{_kind(clipped)}_mean",
                              np.mean(found, axis=0), len(trials), _how(clipped)))  # fmt: skip
     return rows
+
+
+def published_rows(
+    experiments: Sequence[Experiment], draws: int, seed: int = 0
+) -> pd.DataFrame | None:
+    """Return the rows of the stored predictions of the publication, by the same code.
+
+    None where the data set ``visual_search_asymmetry`` or its table of them is not installed.
+    Set sizes are those of the published row, as in the published index.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            trials = load("visual_search_asymmetry").reports.get("asymmetry_trials")
+    except MissingAssetError:
+        return None
+    if trials is None:
+        return None
+    saccades = trials["found_after_saccades"].fillna(-1).astype("int64")
+    trials = trials.assign(saccades=saccades, set_size=trials["set_size_by_row"])
+    of = {c: e.name for e in experiments for c in e.conditions}
+    trials = trials.assign(experiment=trials["condition"].map(of)).dropna(subset="experiment")
+    rows = [
+        row
+        for name, mine in trials.groupby("model", sort=False)
+        for row in model_rows(str(name), mine, experiments, draws, seed)
+    ]
+    return pd.DataFrame(rows)
 
 
 def _kind(clipped: bool) -> str:

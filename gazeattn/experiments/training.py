@@ -16,10 +16,8 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 
-from gazeattn.datamodules import ScanpathDataModule, Scanpaths
 from gazeattn.errors import DataError, GazeattnError, UnknownNameError
-from gazeattn.models.scanpath.base import NetworkModel
-from gazeattn.storage import atomic_path
+from gazeattn.storage import atomic_path, write_text
 
 log = logging.getLogger(__name__)
 BEST, LAST = "best.ckpt", "last.ckpt"
@@ -34,7 +32,7 @@ class Training:
     ----------
     max_epochs : int
     batch_size : int
-        Scanpaths, or stimuli for models that take whole stimuli.
+        Scanpaths or trials, or stimuli for models that take whole stimuli.
     patience : int
         Epochs without a better validation loss before training ends.
     gradient_clip : float
@@ -148,9 +146,8 @@ class Trained:
 
 
 def train(
-    model: NetworkModel,
-    train: Scanpaths,
-    valid: Scanpaths,
+    model: pl.LightningModule,
+    data: pl.LightningDataModule,
     folder: Path,
     settings: Training,
     *,
@@ -163,9 +160,10 @@ def train(
     Parameters
     ----------
     model
-        Built, with its statistics fitted on `train`.
-    train, valid
-        With features.
+        Built, with its statistics fitted on the training part.
+    data
+        Batches of the training and validation parts, the former in an order that depends on the
+        epoch of its trainer and on `seed` alone.
     folder
         ``checkpoints/last.ckpt`` is written after every epoch and ``checkpoints/best.ckpt`` when
         the validation loss falls. A folder with an unfinished training is gone on with; the
@@ -186,7 +184,7 @@ def train(
     """
     checkpoints = folder / "checkpoints"
     checkpoints.mkdir(parents=True, exist_ok=True)
-    model.nonfinite = settings.nonfinite
+    model.nonfinite = settings.nonfinite  # type: ignore[assignment]
     last = checkpoints / LAST
     best = ModelCheckpoint(
         dirpath=checkpoints,
@@ -197,13 +195,6 @@ def train(
         enable_version_counter=False,
     )
     stop = EarlyStopping("val/loss", patience=settings.patience, check_on_train_epoch_end=True)
-    data = ScanpathDataModule(
-        train,
-        valid,
-        batch_size=settings.batch_size,
-        by_stimulus=model.whole_stimuli,
-        seed=seed,
-    )
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     with warnings.catch_warnings():
         # its advice on workers and logging steps is of no use here; the features are in memory
@@ -224,8 +215,45 @@ def train(
             log_every_n_steps=1,
         )
         resume = str(last.resolve()) if last.exists() else None
-        trainer.fit(model, datamodule=data, ckpt_path=resume, weights_only=True)
+        if not _ended(_agree(folder / CURVES, last), settings.patience):
+            trainer.fit(model, datamodule=data, ckpt_path=resume, weights_only=True)
     if trainer.interrupted:
         raise KeyboardInterrupt
     curves = pd.read_csv(folder / CURVES)
     return Trained(checkpoints / BEST, curves)
+
+
+def _agree(curves: Path, last: Path) -> dict[str, Any]:
+    """Cut the curves to the epochs that the last checkpoint has seen, and return its content.
+
+    Curves are written before checkpoints, so that a training which is stopped in between lacks
+    none; the epoch that no checkpoint holds is trained once more.
+    """
+    content: dict[str, Any] = {}
+    if last.exists():
+        try:
+            content = torch.load(last, map_location="cpu", weights_only=True)
+        except Exception as error:  # the reader of pickles raises whatever it stumbles over
+            raise DataError(
+                "the checkpoint of the unfinished training cannot be read", source=last,
+                hint="without this file training begins anew",
+            ) from error  # fmt: skip
+    if curves.exists():
+        epochs = pd.read_csv(curves)["epoch"]
+        known = int((epochs <= content.get("epoch", -1)).sum())
+        if not known:
+            curves.unlink()
+        elif known < len(epochs):  # rows as they stand, so that no digit changes
+            rows = curves.read_text(encoding="utf-8").splitlines(keepends=True)
+            write_text(curves, "".join(rows[: known + 1]))
+    return content
+
+
+def _ended(content: Mapping[str, Any], patience: int) -> bool:
+    """Whether a checkpoint is that of a training which lost its patience; it is not gone on with.
+
+    The trainer forgets why it stopped and would train one more epoch.
+    """
+    states = content.get("callbacks", {}).items()
+    waited = [s["wait_count"] for name, s in states if str(name).startswith("EarlyStopping")]
+    return any(w >= patience for w in waited)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
+from matplotlib.lines import Line2D
 
 from gazeattn.datamodules import Scanpaths, Stimulus
 from gazeattn.report import style
 from gazeattn.report.gaze import read_image
 from gazeattn.report.html import fill
+from gazeattn.report.pictures import Pictures
+from gazeattn.report.scores import interval_cell, page_table
 from gazeattn.report.style import BASELINE, HUMAN, MODEL, clean, count, label, number, styled
 from gazeattn.storage import write_text
 
@@ -26,8 +28,12 @@ SHAPES = (
     "length_mean", "length_wasserstein", "duration_mean", "duration_wasserstein",
     "amplitude_mean", "amplitude_wasserstein",
 )  # fmt: skip
-COLOURS = {"model": MODEL, "baseline": BASELINE, "ceiling": HUMAN}
-ORDER = ("model", "baseline", "ceiling")
+FACTS = {"data set": "dataset", "split": "split", "size": "size", "seed": "seed"}
+PUBLISHED = "#7b5ea7"
+COLOURS = {"model": MODEL, "published": PUBLISHED, "baseline": BASELINE, "ceiling": HUMAN}
+MARKERS = {"model": "o", "published": "^", "baseline": "s", "ceiling": "D"}
+WORDS = {"model": "model", "published": "published", "baseline": "baseline", "ceiling": "people"}
+ORDER = ("model", "published", "baseline", "ceiling")
 
 
 def over_seeds(rows: pd.DataFrame) -> pd.DataFrame:
@@ -66,30 +72,71 @@ def write_benchmark_report(
         How to do it again.
     """
     table = over_seeds(rows)
-    figures = []
-    for name, drawn, caption in _figures(table, folder, test):
-        tree = style.svg_tree(drawn, name, caption)
-        (folder / "figures").mkdir(exist_ok=True)
-        write_text(folder / "figures" / f"{name}.svg", style.svg_file(tree))
-        (folder / "figures" / f"{name}.png").write_bytes(style.png_bytes(drawn))
-        svg = Markup(style.svg_inline(tree))
-        figures.append({"title": label(name), "svg": svg, "caption": caption})
     first = rows.iloc[0]
-    page = fill(
-        "scores.html.j2",
+    return write_page(
+        folder,
         title=f"Scanpath models on {first['dataset']}",
         sentences=sentences(table),
-        facts=[
-            ("data set", clean(first["dataset"])),
-            ("split", clean(first["split"])),
-            ("size", clean(first["size"])),
-            ("test stimuli", count(len(test.stimuli))),
-            ("people", count(len(set(test.participant)))),
-            ("fixations", count(len(test.x))),
+        facts={
+            "data set": first["dataset"],
+            "split": first["split"],
+            "size": first["size"],
+            "test stimuli": count(len(test.stimuli)),
+            "people": count(len(set(test.participant))),
+            "fixations": count(len(test.x)),
+        },
+        command=command,
+        drawings=[
+            Drawing(name, label(name), drawn, caption)
+            for name, drawn, caption in _figures(table, folder, test)
         ],
+        tables=tables(table, rows),
+    )
+
+
+class Drawing(NamedTuple):
+    """A figure of a page: the name of its files, its title, and what is seen in it."""
+
+    name: str
+    title: str
+    figure: Any
+    caption: str
+
+
+def write_page(
+    folder: Path,
+    *,
+    title: str,
+    sentences: Sequence[str],
+    facts: Mapping[str, object],
+    command: str,
+    drawings: Sequence[Drawing],
+    tables: Sequence[Mapping[str, Any]],
+) -> Path:
+    """Write ``report.html`` into a run folder, and its figures (SVG and PNG) under ``figures``.
+
+    Parameters
+    ----------
+    folder
+    title, sentences, facts, command
+        Texts; the first sentence is the answer. What no file can hold is replaced.
+    drawings
+    tables
+        See `gazeattn.report.scores.page_table`; the first stands above the figures.
+    """
+    pictures = Pictures(folder / "figures")
+    figures = [
+        {"title": clean(d.title), **pictures.add(d.name, d.figure, d.caption, clean(d.caption))}
+        for d in drawings
+    ]
+    page = fill(
+        "scores.html.j2",
+        title=clean(title),
+        sentences=[clean(s) for s in sentences],
+        facts=[(clean(k), clean(v)) for k, v in facts.items()],
         command=clean(command),
         figures=figures,
-        tables=tables(table, rows),
+        tables=tables,
         citations=[],
     )
     path = folder / "report.html"
@@ -123,16 +170,6 @@ def sentences(table: pd.DataFrame) -> list[str]:
         f"Networks were trained with {count(seeds)} seed{'s' * (seeds != 1)}; values are means."
     )
     return lines
-
-
-def page_table(
-    title: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]], note: str = ""
-) -> dict[str, Any]:
-    """Return what a page shows of a table; `columns` are names and the classes of their cells."""
-    cells = [[c if isinstance(c, tuple) else (c, "") for c in row] for row in rows]
-    shown = [[(clean(c), clean(i)) for c, i in row] for row in cells]
-    parts = {"columns": list(columns), "kinds": list(columns.values()), "rows": shown}
-    return {"title": title, "note": note, **parts}
 
 
 def tables(table: pd.DataFrame, rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -234,7 +271,7 @@ def _figures(table: pd.DataFrame, folder: Path, test: Scanpaths) -> list[tuple[s
 
 @styled
 def bars(table: pd.DataFrame, name: str) -> Any:
-    """Return the values of one metric over models, best first, with intervals."""
+    """Return the values of one metric over models, the highest first, with intervals."""
     rows = table.sort_values("value")
     figure = style.new_figure(style.WIDTH, 0.32 * len(rows) + 0.9)
     ax = figure.subplots()
@@ -246,8 +283,48 @@ def bars(table: pd.DataFrame, name: str) -> Any:
         if not pd.isna(r.low):
             ax.plot([r.low, r.high], [at, at], color=colour, lw=1.6)
     ax.axvline(0, color=BASELINE, lw=0.8, zorder=0)
-    ax.set_yticks(places, [f"{r.model} ({r.kind})" for r in items])
+    ax.set_yticks(places, [clean(f"{r.model} ({r.kind})") for r in items])
     ax.set_xlabel(name)
+    return figure
+
+
+@styled
+def panels(table: pd.DataFrame, columns: Mapping[str, str], names: Sequence[str]) -> Any:
+    """Return values of models in panels side by side, with intervals; all share the models.
+
+    Parameters
+    ----------
+    table
+        model, kind, panel, value, low, high; a value that is missing is not drawn.
+    columns
+        Values of ``panel`` and the names of their axes.
+    names
+        Models from the top.
+    """
+    figure = style.new_figure(1.2 * style.WIDTH, 0.27 * len(names) + 1.15)
+    axes = np.atleast_1d(figure.subplots(1, len(columns), sharey=True))
+    place = {name: k for k, name in enumerate(names)}
+    kinds = dict(zip(table["model"], table["kind"], strict=True))
+    for ax, (panel, text) in zip(axes, columns.items(), strict=True):
+        for r in style.records(table[table["panel"] == panel]):
+            colour = COLOURS.get(str(r.kind), BASELINE)
+            at = place[r.model]
+            ax.plot(r.value, at, MARKERS.get(str(r.kind), "o"), color=colour, ms=5)
+            if not pd.isna(r.low):
+                ax.plot([r.low, r.high], [at, at], color=colour, lw=1.8)
+        ax.set_xlabel(text)
+        ax.grid(axis="x")
+        ax.locator_params(axis="x", nbins=4)
+        ax.spines["left"].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+    axes[0].set_yticks(range(len(names)), [clean(n) for n in names])
+    axes[0].set_ylim(len(names) - 0.5, -0.5)
+    shown = [k for k in ORDER if k in kinds.values()]
+    handles = [
+        Line2D([], [], color=COLOURS[k], marker=MARKERS[k], ms=5, lw=1.8, label=WORDS[k])
+        for k in shown
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(shown), handlelength=1.6)
     return figure
 
 
@@ -311,7 +388,7 @@ def draw_paths(stimulus: Stimulus, panels: Mapping[str, Sequence[np.ndarray]]) -
         ax.set_xticks([])
         ax.set_yticks([])
         ax.spines[:].set_visible(False)
-        ax.set_title(title)
+        ax.set_title(clean(title))
     return figure
 
 
@@ -323,37 +400,27 @@ def write_training_report(
 ) -> Path:
     """Write ``report.html`` of a training: validation numbers and the curves of the losses."""
     first = rows.iloc[0]
-    figure = curve_figure(curves)
     caption = "Loss of training and validation after every epoch; the dot is the kept model."
-    tree = style.svg_tree(figure, "curves", caption)
-    (folder / "figures").mkdir(exist_ok=True)
-    write_text(folder / "figures" / "curves.svg", style.svg_file(tree))
-    (folder / "figures" / "curves.png").write_bytes(style.png_bytes(figure))
     best = curves.iloc[int(curves["val/loss"].argmin())]
     cells = [
         [
             label(r.metric),
-            (number(r.value), "" if pd.isna(r.low) else f"{number(r.low)} to {number(r.high)}"),
+            interval_cell(r.value, r.low, r.high),
             count(r.n),
             r.convention,
         ]
         for r in style.records(rows)
     ]
-    page = fill(
-        "scores.html.j2",
+    return write_page(
+        folder,
         title=f"{first['model']} on {first['dataset']}: training",
         sentences=[
             f"The model of epoch {count(int(best['epoch']) + 1)} of {count(len(curves))} was kept, "
             f"with a validation loss of {number(best['val/loss'])}."
         ],
-        facts=[
-            ("data set", clean(first["dataset"])),
-            ("split", clean(first["split"])),
-            ("size", clean(first["size"])),
-            ("seed", clean(first["seed"])),
-        ],
-        command=clean(command),
-        figures=[{"title": "Curves", "svg": Markup(style.svg_inline(tree)), "caption": caption}],
+        facts={k: first[v] for k, v in FACTS.items()},
+        command=command,
+        drawings=[Drawing("curves", "Curves", curve_figure(curves), caption)],
         tables=[
             page_table(
                 "Validation",
@@ -362,11 +429,7 @@ def write_training_report(
                 "Validation numbers choose models; those of the test part are in the benchmark.",
             )
         ],
-        citations=[],
     )
-    path = folder / "report.html"
-    write_text(path, page)
-    return path
 
 
 @styled

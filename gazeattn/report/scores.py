@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,7 +90,7 @@ def scores_page(
             _scores_table(items, float(facts.get("level", 0.95))),
             _counts_table(items),
             _lost_table(lost),
-            _table(
+            page_table(
                 "Conventions",
                 {"metric": "", "convention": "prose"},
                 [(label(r.metric), r.convention or "–") for r in items],
@@ -129,20 +129,37 @@ def _sentences(items: list[Any], facts: Mapping[str, Any]) -> list[str]:
     return sentences
 
 
-def _table(
-    title: str, columns: Mapping[str, str], rows: list[tuple[Any, ...]], note: str = ""
+def page_table(
+    title: str,
+    columns: Mapping[str, str],
+    rows: Sequence[Sequence[Any]],
+    note: str = "",
+    *,
+    empty: str = "",
 ) -> dict[str, Any]:
-    """Return what the page shows of a table; `columns` are names and the classes of their cells."""
+    """Return what a page shows of a table.
+
+    Parameters
+    ----------
+    title, note
+    columns
+        Names and the classes of their cells.
+    rows
+        Cells are a text, or a value and its interval, which stands below it.
+    empty
+        First cell of the one row of a table that has none; without it there is no row.
+    """
     cells = [[c if isinstance(c, tuple) else (c, "") for c in row] for row in rows]
     shown = [[(clean(c), clean(i)) for c, i in row] for row in cells]
-    none = [[("none" if k == 0 else "", "") for k in range(len(columns))]]
-    kinds = list(columns.values())
-    parts = {"columns": list(columns), "kinds": kinds, "rows": shown or none}
-    return {"title": title, "note": note, **parts}
+    if empty and not shown:
+        shown = [[(empty, ""), *[("", "")] * (len(columns) - 1)]]
+    heads = [clean(c) for c in columns]
+    parts = {"columns": heads, "kinds": list(columns.values()), "rows": shown}
+    return {"title": clean(title), "note": clean(note), **parts}
 
 
-def _interval(value: Any, low: Any, high: Any) -> tuple[str, str]:
-    """Return a value and its interval, which stands below it."""
+def interval_cell(value: Any, low: Any, high: Any) -> tuple[str, str]:
+    """Return a value and its interval, which stands below it; a missing value is a dash."""
     if missing(value):
         return "–", ""
     shown = [0.0 if abs(v) < ROUNDING else v for v in (value, low, high)]
@@ -154,10 +171,10 @@ def _scores_table(items: list[Any], level: float) -> dict[str, Any]:
         (
             label(r.metric),
             r.better,
-            _interval(r.value, r.low, r.high),
-            _interval(r.ceiling, r.ceiling_low, r.ceiling_high),
-            _interval(r.shuffled, r.shuffled_low, r.shuffled_high),
-            _interval(r.gap, r.gap_low, r.gap_high),
+            interval_cell(r.value, r.low, r.high),
+            interval_cell(r.ceiling, r.ceiling_low, r.ceiling_high),
+            interval_cell(r.shuffled, r.shuffled_low, r.shuffled_high),
+            interval_cell(r.gap, r.gap_low, r.gap_high),
             count(r.n),
         )
         for r in items
@@ -167,7 +184,9 @@ def _scores_table(items: list[Any], level: float) -> dict[str, Any]:
         "replacement. The gap is the model less the ceiling, over stimuli that have both."
     )
     numbers = ("model", "human ceiling", "other stimulus", "gap", "stimuli")
-    return _table("Scores", {"metric": "", "better": "", **dict.fromkeys(numbers, "n")}, rows, note)
+    return page_table(
+        "Scores", {"metric": "", "better": "", **dict.fromkeys(numbers, "n")}, rows, note
+    )
 
 
 def _counts_table(items: list[Any]) -> dict[str, Any]:
@@ -183,7 +202,7 @@ def _counts_table(items: list[Any]) -> dict[str, Any]:
     ]
     numbers = ("model", "human ceiling", "other stimulus")
     head = {"metric": "", **dict.fromkeys(numbers, "n")}
-    return _table("Comparisons without a value", head, rows)
+    return page_table("Comparisons without a value", head, rows)
 
 
 def _lost_table(lost: LossLog) -> dict[str, Any]:
@@ -193,7 +212,7 @@ def _lost_table(lost: LossLog) -> dict[str, Any]:
         for x in lost
     ]  # fmt: skip
     head = {"step": "", "kind": "", "count": "n", "what": "prose", "first": "prose"}
-    return _table("What was left out or is doubtful", head, rows)
+    return page_table("What was left out or is doubtful", head, rows, empty="none")
 
 
 def _caption(item: Any, kinds: Mapping[str, np.ndarray]) -> str:

@@ -21,18 +21,23 @@ def test_rows_are_not_computed_twice_and_are_the_same_after_an_interruption(tmp_
     published = json.loads((tmp_path / "a" / "scanpath_sti.json").read_text())
     assert len(published["rows"]) == len(rows) and published["runs"][0]["command"] == "test"
 
+    page = tmp_path / "a" / "report.html"
+    page.unlink()
+
     def never(*_args, **_options):
         raise AssertionError("trained again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(object_search, "train_objects", never)
+        patch.setattr(object_search, "train_network", never)
         again = run_object_search(tmp_path / "a", **options)
     assert again.equals(rows)
+    assert page.is_file(), "the page is written where everything was finished, too"
+    assert len(list((tmp_path / "a" / "figures").glob("shelves_unseen_shelf_*.png"))) == 4
 
     class Killed(Exception):
         pass
 
-    real, calls = object_search.train_objects, []
+    real, calls = object_search.train_network, []
 
     def killed(*args, **kept):
         calls.append(1)
@@ -41,7 +46,7 @@ def test_rows_are_not_computed_twice_and_are_the_same_after_an_interruption(tmp_
         return real(*args, **kept)
 
     with monkeypatch.context() as patch:
-        patch.setattr(object_search, "train_objects", killed)
+        patch.setattr(object_search, "train_network", killed)
         with pytest.raises(Killed):
             run_object_search(tmp_path / "b", **options)
     resumed = run_object_search(tmp_path / "b", **options)

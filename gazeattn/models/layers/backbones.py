@@ -16,9 +16,10 @@ densenet201         2: 64, 4: 256, 8: 512, 16: 1792, 32: 1920    a file, torchvi
 vgg16               2: 64, 4: 128, 8: 256, 16: 512, 32: 512      a file, torchvision's names
 ==================  ===========================================  ===========================
 
-The file of ``densenet201`` and ``vgg16`` is named by `weights`, or lies in the data folder as
-``models/NAME/NAME.pth`` (or ``.safetensors``). The name of a backbone may also be a hub id
-(``facebook/dinov2-base``) or a local folder of a DINOv2 or ResNet model.
+Weights of one's own lie in the data folder: ``models/NAME/NAME.pth`` (or ``.safetensors``) for
+``densenet201`` and ``vgg16``, the folder ``models/NAME`` for ``resnet50`` and ``dinov2``. All
+commands find them there; in Python `weights` names another place. The name of a backbone may also
+be a hub id (``facebook/dinov2-base``) or a local folder of a DINOv2 or ResNet model.
 """
 
 from __future__ import annotations
@@ -34,7 +35,13 @@ import torch
 from torch import Tensor, nn
 
 from gazeattn.downloads import asset_path
-from gazeattn.errors import CapabilityError, DataError, MissingAssetError, UnknownNameError
+from gazeattn.errors import (
+    CapabilityError,
+    DataError,
+    GazeattnError,
+    MissingAssetError,
+    UnknownNameError,
+)
 from gazeattn.models.layers import _densenet, _efficientnet, _vgg
 from gazeattn.models.layers._weights import load_strictly, read_state, sum_of
 from gazeattn.storage import data_root
@@ -309,7 +316,7 @@ def load_backbone(
         chosen = (
             str(weights) if weights is not None else str(local) if local.is_dir() else HUB[name]
         )
-        return _from_transformers(name, chosen)
+        return _from_transformers(name, chosen, local)
     if "/" in name or os.sep in name or Path(name).is_dir():
         # a folder is known by its last part: where it lies is no part of the fingerprint
         label = Path(name).resolve().name if Path(name).is_dir() else name
@@ -321,14 +328,14 @@ def _efficientnet_lite0(root: PathLike | None, weights: PathLike | None) -> Back
     if weights is None:
         weights = asset_path("efficientnet-lite0", root) / "efficientnet-lite0-57934424.pth"
     network = _efficientnet.EfficientNetLite0()
-    load_strictly(network, read_state(weights), source=weights, rename=_efficientnet.renamed)
+    load_strictly(network, _state(weights), source=weights, rename=_efficientnet.renamed)
     return Backbone("efficientnet_lite0", network, taps=_efficientnet.TAPS,
                     channels=_efficientnet.CHANNELS, mean=LITE_MEAN, std=LITE_STD)  # fmt: skip
 
 
 def _vgg16(root: PathLike | None, weights: PathLike | None) -> Backbone:
     network, path = _vgg.VGG16(), _user_file("vgg16", root, weights)
-    load_strictly(network, read_state(path), source=path, unused=_vgg.UNUSED)
+    load_strictly(network, _state(path), source=path, unused=_vgg.UNUSED)
     return Backbone("vgg16", network, taps=_vgg.TAPS, channels=_vgg.CHANNELS)
 
 
@@ -336,7 +343,7 @@ def _densenet201(root: PathLike | None, weights: PathLike | None) -> Backbone:
     network, path = _densenet.DenseNet(), _user_file("densenet201", root, weights)
     load_strictly(
         network,
-        read_state(path),
+        _state(path),
         source=path,
         rename=_densenet.renamed,
         unused=_densenet.UNUSED,
@@ -345,6 +352,17 @@ def _densenet201(root: PathLike | None, weights: PathLike | None) -> Backbone:
 
 
 _OWN = {"efficientnet_lite0": _efficientnet_lite0, "densenet201": _densenet201, "vgg16": _vgg16}
+NAMES = (*_OWN, *HUB)
+"""Backbones with a name; others are hub ids or folders."""
+
+
+def _state(path: PathLike) -> dict[str, Tensor]:
+    try:
+        return read_state(path)
+    except GazeattnError:
+        raise
+    except Exception as error:  # the reader of pickles raises whatever it stumbles over
+        raise DataError("weights cannot be read", source=path, found=error) from error
 
 
 def _user_file(name: str, root: PathLike | None, weights: PathLike | None) -> Path:
@@ -355,12 +373,13 @@ def _user_file(name: str, root: PathLike | None, weights: PathLike | None) -> Pa
         if path.is_file():
             return path
     raise MissingAssetError(
-        f"the weights of {name} are not on this machine: pass weights=FILE or put the state "
-        f"dictionary with torchvision's names at {folder / name}.pth"
+        f"the weights of {name} are not on this machine: put the state dictionary with "
+        f"torchvision's names at {folder / name}.pth (in Python, load_backbone also takes "
+        "weights=FILE)"
     )
 
 
-def _from_transformers(name: str, source: str) -> Backbone:
+def _from_transformers(name: str, source: str, local: Path | None = None) -> Backbone:
     from transformers import AutoConfig, AutoModel
 
     try:
@@ -369,7 +388,8 @@ def _from_transformers(name: str, source: str) -> Backbone:
         raise MissingAssetError(
             f"the backbone {name} is not on this machine and {source!r} cannot be loaded "
             f"({error}). With a network connection the hub id is fetched on first use; without "
-            "one, pass a local folder with config.json and model.safetensors as weights"
+            "one, a folder with config.json and model.safetensors "
+            + ("can be the name of the backbone" if local is None else f"belongs at {local}")
         ) from error
     if config.model_type not in ("dinov2", "dinov2_with_registers", "resnet"):
         raise CapabilityError(

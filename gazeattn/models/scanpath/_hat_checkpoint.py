@@ -8,7 +8,6 @@ report and left out.
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,9 +106,12 @@ def our_name(name: str) -> str | None:
 
 
 def _tensors(path: str | Path) -> dict[str, Tensor]:
+    """Return the tensors of a file; code in it is never run."""
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        content = torch.load(Path(path).expanduser(), map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise DataError("there is no such file", source=str(path)) from None
+    except Exception as error:  # the reader of pickles raises whatever it stumbles over
         raise DataError(
             "not a file of tensors that is safe to load",
             source=str(path),
@@ -118,13 +120,20 @@ def _tensors(path: str | Path) -> dict[str, Tensor]:
     state = content.get("model", content) if isinstance(content, Mapping) else None
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor) for v in state.values()):
         raise DataError("no state dict in the file", source=str(path), expected="key 'model'")
-    return {k.removeprefix("module."): v for k, v in state.items()}
+    return {str(k).removeprefix("module."): v for k, v in state.items()}
 
 
-def _need(state: Mapping[str, Tensor], name: str, path: str | Path) -> Tensor:
+def _shape(state: Mapping[str, Tensor], name: str, path: str | Path, ndim: int) -> tuple[int, ...]:
+    """Return the shape of a tensor from which sizes of the model are read."""
     if name not in state:
         raise DataError(f"tensor {name} is not in the file", source=str(path))
-    return state[name]
+    shape = tuple(int(n) for n in state[name].shape)
+    if len(shape) != ndim or 0 in shape:
+        raise DataError(
+            f"tensor {name} has the wrong dimensions", source=str(path),
+            expected=f"{ndim} dimensions, none of them empty", found=f"shape {shape}",
+        )  # fmt: skip
+    return shape
 
 
 def _count(names: Sequence[str], pattern: str) -> int:
@@ -160,47 +169,50 @@ def load_published(
     Raises
     ------
     DataError
-        A tensor that is unknown, missing, or of another shape; the message lists all of them.
+        There is no such file, it is no file of tensors, or a tensor is unknown, missing, or of
+        another shape; the message lists all of them.
     """
     state = _tensors(path)
     names = list(state)
-    n_tasks, width = _need(state, "query_embed.weight", path).shape
-    inputs = _need(state, "encoder.pixel_decoder.input_proj.0.0.weight", path)
-    linear = "encoder.pixel_decoder.transformer.encoder.layers.0.linear1.weight"
+    pixels = "encoder.pixel_decoder."
+    n_tasks, width = _shape(state, "query_embed.weight", path, 2)
+    inputs = [_shape(state, f"{pixels}input_proj.{i}.0.weight", path, 4) for i in range(3)]
+    linear = _shape(state, f"{pixels}transformer.encoder.layers.0.linear1.weight", path, 2)
+    fine = f"{pixels}lateral_convs.adapter_1.weight"
+    fine = fine if fine in state else f"{pixels}adapter_1.weight"
+    history = _shape(state, "fix_ind_emb.weight", path, 2)[0]
     channels = {
-        "stride4": _first(state, ("lateral_convs.adapter_1.weight", "adapter_1.weight"), path),
-        "stride8": int(_need(state, "encoder.pixel_decoder.input_proj.2.0.weight", path).shape[1]),
-        "stride16": int(_need(state, "encoder.pixel_decoder.input_proj.1.0.weight", path).shape[1]),
-        "stride32": int(inputs.shape[1]),
+        "stride4": _shape(state, fine, path, 4)[1],
+        "stride8": inputs[2][1],
+        "stride16": inputs[1][1],
+        "stride32": inputs[0][1],
     }
     chosen: dict[str, Any] = {
         "backbone": backbone,
         "image_size": tuple(image_size),
         "channels": channels,
         "tasks": _task_names(n_tasks) if tasks is None else tuple(tasks),
-        "decoder_width": int(inputs.shape[0]),
-        "decoder_hidden": int(_need(state, linear, path).shape[0]),
+        "decoder_width": inputs[0][0],
+        "decoder_hidden": linear[0],
         "decoder_layers": _count(
             names, r"encoder\.pixel_decoder\.transformer\.encoder\.layers\.(\d+)\."
         ),
-        "width": int(width),
-        "hidden": int(_need(state, "transformer_ffn_layers.0.linear1.weight", path).shape[0]),
+        "width": width,
+        "hidden": _shape(state, "transformer_ffn_layers.0.linear1.weight", path, 2)[0],
         "encoder_layers": _count(names, r"working_memory_encoder\.layers\.(\d+)\."),
         "query_layers": _count(names, r"transformer_cross_attention_layers_dorsal\.(\d+)\."),
-        "history": int(_need(state, "fix_ind_emb.weight", path).shape[0]),
-        "max_fixations": int(state["fix_ind_emb.weight"].shape[0]),
+        "history": history,
+        "max_fixations": history,
         "start": "center",
         "stop": "threshold",
     }
-    model = HAT(**{**chosen, **options})
+    try:
+        model = HAT(**{**chosen, **options})
+    except (ValueError, RuntimeError, AssertionError, ZeroDivisionError) as error:
+        raise DataError(
+            "no model can be built of the sizes in the file", source=str(path), found=error
+        ) from error
     return model, fill(model, state, source=str(path))
-
-
-def _first(state: Mapping[str, Tensor], names: Sequence[str], path: str | Path) -> int:
-    for name in names:
-        if f"encoder.pixel_decoder.{name}" in state:
-            return int(state[f"encoder.pixel_decoder.{name}"].shape[1])
-    raise DataError(f"tensor {names[0]} is not in the file", source=str(path))
 
 
 def _task_names(n: int) -> tuple[str, ...]:

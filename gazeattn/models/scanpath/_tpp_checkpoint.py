@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gazeattn.errors import CapabilityError, DataError
+from gazeattn.errors import CapabilityError, DataError, MissingAssetError
 from gazeattn.models.layers._weights import read_state
 
 if TYPE_CHECKING:
@@ -90,7 +90,14 @@ def read_published(model: TPPGaze, path: str | Path) -> LoadReport:
         wrong.append("horizon='stop' (published: 3000)")
     if wrong:
         raise CapabilityError("published weights do not fit this model: " + ", ".join(wrong))
-    state = read_state(path)
+    try:
+        state = read_state(path)
+    except MissingAssetError:
+        raise DataError("there is no such file", source=path) from None
+    except DataError:
+        raise
+    except Exception as error:  # the reader of pickles raises whatever it stumbles over
+        raise DataError("weights cannot be read", source=path, found=error) from error
     known: dict[str, Tensor] = {}
     unused, unexpected = [], []
     for name, value in state.items():

@@ -20,7 +20,7 @@ from gazeattn.models.scanpath.base import NetworkModel, ScanpathModel
 
 GRID = (9, 12)
 SIZE = (96.0, 72.0)
-NAMES = model_names()
+NAMES = [n for n in model_names() if read_model(n)["name"] in registry.scanpath_models]
 SEARCH = [
     n
     for n in NAMES

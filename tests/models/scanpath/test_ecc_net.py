@@ -591,6 +591,17 @@ def test_a_run_goes_on_where_it_stopped_and_refuses_other_settings(tmp_path, mon
     files[-1].unlink()
     again = sa.run_search_asymmetry("tiny", ("chance", "ecc_net"), work=tmp_path)
     assert made[len(first) :] == ["ecc_net"], "only what was missing is done"
+    # the page shows a search of each condition, which is kept for the next time
+    monkeypatch.setattr(sa, "published_rows", lambda *_: None)
+    for _ in range(2):
+        page = tmp_path / "report.html"
+        sa.run_search_asymmetry("tiny", ("chance", "ecc_net"), work=tmp_path, report=tmp_path)
+        assert page.is_file() and (tmp_path / "figures" / "search_ecc_net.png").is_file()
+        assert made[len(first) :] == ["ecc_net", "ecc_net"]
+        page.unlink()
+    held = json.loads((tmp_path / "tiny_0" / "examples_ecc_net.json").read_text())
+    assert set(held) == {"top_down", "left_right", "homo_t20", "homo_t0"}
+    assert all(s["path"][0] == [99, 99] for c, s in held.items() if c in ("top_down", "left_right"))
     assert again.drop(columns="commit").equals(table.drop(columns="commit"))
     with pytest.raises(DataError, match="other settings"):
         sa.run_search_asymmetry("tiny", ("chance",), work=tmp_path, changes={"rounds": 1})

@@ -164,3 +164,47 @@ def test_published_file_with_other_objects_is_refused(tmp_path: Path) -> None:
     torch.save({"model": {}}, tmp_path / "o.pt")
     with pytest.raises(DataError, match=r"query_embed\.weight"):
         load_published(tmp_path / "o.pt")
+
+
+@pytest.mark.parametrize("kind", ["text", "empty", "absent", "folder", "list", "bytes"])
+def test_a_path_that_is_no_published_file_is_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "HAT_FV.pt"
+    if kind == "text":
+        path.write_text("these are no weights\n" * 20)
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "list":
+        torch.save([torch.zeros(2)], path)
+    elif kind == "bytes":
+        path.write_bytes(bytes(range(256)))
+    with pytest.raises(DataError, match=r"HAT_FV\.pt"):
+        HAT.load_published(path, image_size=SIZE)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "query_embed.weight",
+        "encoder.pixel_decoder.input_proj.0.0.weight",
+        "encoder.pixel_decoder.input_proj.1.0.weight",
+        "encoder.pixel_decoder.transformer.encoder.layers.0.linear1.weight",
+        "transformer_ffn_layers.0.linear1.weight",
+        "fix_ind_emb.weight",
+    ],
+)
+def test_tensors_of_wrong_dimensions_are_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "HAT_FV.pt"
+    for wrong in (torch.zeros(7), torch.zeros(()), torch.zeros(0, 3)):
+        torch.save({"model": {**published_state(), name: wrong}}, path)
+        with pytest.raises(DataError, match=rf"HAT_FV\.pt.*{name}".replace(".0", r"\.0")):
+            HAT.load_published(path, image_size=SIZE)
+
+
+def test_sizes_of_which_no_model_can_be_built(tmp_path: Path) -> None:
+    state = published_state()
+    state["query_embed.weight"] = torch.zeros(1, 7)  # 7 divides into no heads
+    torch.save({"model": state}, tmp_path / "HAT_FV.pt")
+    with pytest.raises(DataError, match=r"HAT_FV\.pt"):
+        HAT.load_published(tmp_path / "HAT_FV.pt", image_size=SIZE)

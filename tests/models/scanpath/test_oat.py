@@ -12,6 +12,7 @@ import torch
 from gazeattn import registry
 from gazeattn.datamodules import Stimulus
 from gazeattn.datamodules.objects import (
+    ObjectDataModule,
     centres_of,
     collate_objects,
     object_scanpaths,
@@ -23,9 +24,9 @@ from gazeattn.experiments._object_rows import (
     object_sequence_scores,
     trials_in,
 )
-from gazeattn.experiments._object_training import train_objects
 from gazeattn.experiments.building import build, load_network, read_model, sized
 from gazeattn.experiments.training import Training
+from gazeattn.experiments.training import train as train_network
 from gazeattn.metrics.scanpath.behaviour import behaviour_difference
 from gazeattn.models.scanpath._oat_parts import CropEncoder, DistanceCode
 from gazeattn.models.scanpath.base import NonFiniteLossError
@@ -267,6 +268,11 @@ def test_no_end_is_learned_where_a_sequence_was_cut():
     assert float(model.training_loss(collate_objects(cut))["loss"]) == pytest.approx(
         float(expected), rel=1e-5
     )
+
+
+def train_objects(model, train, valid, folder, settings, **options):
+    data = ObjectDataModule(train, valid, batch_size=settings.batch_size)
+    return train_network(model, data, folder, settings, **options)
 
 
 def test_loss_that_is_not_finite_names_the_trials(tmp_path):

@@ -397,6 +397,29 @@ def test_published_weights_load_where_everything_fits(history: str, tmp_path: Pa
         TPPGaze(**kind, radius_from=0.0).load_published(tmp_path / "model.pth")
 
 
+@pytest.mark.parametrize("fault", ["text", "empty", "absent", "folder", "list", "flat", "bytes"])
+def test_a_path_that_is_no_published_file_is_named(fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.pth"
+    if fault == "text":
+        path.write_text("these are no weights\n" * 20)
+    elif fault == "empty":
+        path.write_bytes(b"")
+    elif fault == "folder":
+        path.mkdir()
+    elif fault == "list":
+        torch.save([torch.zeros(2)], path)
+    elif fault == "flat":
+        torch.save({k: torch.zeros(3) for k in published_names("gru")}, path)
+    elif fault == "bytes":
+        path.write_bytes(bytes(range(256)))
+    model = TPPGaze(
+        channels={"stride32": 2048}, backbone="densenet201", strides=[32], readout="paper",
+        glimpse=False, truncated=False, horizon=3000,
+    )  # fmt: skip
+    with pytest.raises(DataError, match=r"model\.pth"):
+        model.load_published(path)
+
+
 def test_a_checkpoint_is_plain(tmp_path: Path) -> None:
     model = built(SMALL)
     torch.save({"w": model.state_dict(), "h": dict(model.hparams)}, tmp_path / "m.pt")

@@ -1,0 +1,259 @@
+"""From a configuration and a fold to a fitted reading model, its predictions, and back."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from gazeattn import registry
+from gazeattn.datamodules.reading import ReadingTrials
+from gazeattn.datamodules.reading_batches import ReadingDataModule, ReadingInputs, reading_inputs
+from gazeattn.datamodules.reading_scaling import FittedFeatures
+from gazeattn.datamodules.reading_tasks import ITEM, ReadingTask
+from gazeattn.datamodules.reading_texts import TextEncoder
+from gazeattn.datasets.splits import Split
+from gazeattn.errors import DataError
+from gazeattn.experiments.building import training_of, write_run
+from gazeattn.experiments.reading_data import TaskData
+from gazeattn.experiments.training import BEST, train
+from gazeattn.losses import LossLog
+from gazeattn.models.reading._encoder import without_tokens
+from gazeattn.models.reading.base import ReadingEstimator, ReadingModel, ReadingNetwork, Target
+from gazeattn.storage import write_json, write_parquet
+
+log = logging.getLogger(__name__)
+OWN = ("name", "training", "sizes", "limit")
+"""Keys of a model's configuration that are no arguments of its class."""
+FEATURES, PREDICTIONS, ESTIMATOR, DONE = (
+    "features.json",
+    "predictions.parquet",
+    "estimator",
+    "trained.json",
+)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model that is ready to predict.
+
+    Attributes
+    ----------
+    model : ReadingModel
+    features : FittedFeatures
+    encoder : TextEncoder or None
+    task : ReadingTask
+    """
+
+    model: ReadingModel
+    features: FittedFeatures
+    encoder: TextEncoder | None
+    task: ReadingTask
+
+    def inputs(self, trials: ReadingTrials) -> ReadingInputs:
+        """Return trials as the model sees them."""
+        questions: list[str | None] | None = None
+        if self.task.question is not None:
+            asked = trials.table["question"]
+            questions = [None if q is None or pd.isna(q) else str(q) for q in asked]
+        y = trials.table["y"].to_numpy(dtype=np.float64, na_value=np.nan)
+        vectors = self.model.text_use == "vectors"
+        return reading_inputs(
+            trials, self.features, y, self.encoder, questions=questions, vectors=vectors
+        )
+
+    def predict(self, trials: ReadingTrials) -> pd.DataFrame:
+        """Return one row per trial: trial, participant, item, y and the predictions."""
+        return self.table(self.inputs(trials))
+
+    def table(self, inputs: ReadingInputs) -> pd.DataFrame:
+        """Return the predictions for trials that are already as the model sees them."""
+        values = self.model.predict(inputs)
+        columns = ["trial", "participant", ITEM, "y"]
+        table = inputs.trials.table[columns].reset_index(drop=True)
+        if values.ndim == 1:
+            return table.assign(p=values)
+        if values.shape[1] == 2:
+            return table.assign(p=values[:, 1])
+        return table.assign(**{f"p{k}": values[:, k] for k in range(values.shape[1])})
+
+
+def parts_of(data: TaskData, split: Split) -> dict[str, ReadingTrials]:
+    """Return the trials of each part; those without a target are not in training."""
+    parts = {p: data.trials.part(split, p) for p in ("train", "val", "test")}
+    known = parts["train"].table["y"].notna().to_numpy()
+    return {**parts, "train": parts["train"].take(known)}
+
+
+def encoder_of(
+    config: Mapping[str, Any], kind: type[ReadingModel], root: str | None
+) -> TextEncoder | None:
+    """Return what makes the tokens of texts for a model, None where it sees no text."""
+    if kind.text_use == "none" or not config.get("encoder"):
+        return None
+    limit = config.get("limit")
+    made = TextEncoder(str(config["encoder"]), root, None if limit is None else int(limit))
+    if limit is None and kind.text_use == "tokens":  # it runs the whole text in one pass
+        made.limit = made.lm.info["context_length"]
+    return made
+
+
+def build(
+    config: Mapping[str, Any],
+    target: Target,
+    features: FittedFeatures,
+    encoder: TextEncoder | None,
+    seed: int = 0,
+) -> ReadingModel:
+    """Return a model that has not been fitted.
+
+    Parameters
+    ----------
+    config
+        ``name`` is that of a registered reading model; the rest are its arguments.
+    target, features
+        From training trials.
+    encoder
+        Where the model sees text.
+    seed
+        Of the initial weights.
+    """
+    kind = registry.reading_models.get(str(config["name"])).obj
+    own = OWN if kind.text_use == "tokens" else (*OWN, "encoder")
+    arguments = {str(k): v for k, v in config.items() if k not in own}
+    widths = {scope: len(s.channels) for scope, s in features.scales.items()}
+    if encoder is not None and kind.text_use == "vectors":
+        widths["vectors"] = encoder.width
+    state = torch.get_rng_state()
+    try:
+        torch.manual_seed(seed)
+        made = kind(target.plain(), widths, **arguments)
+    except TypeError as error:
+        raise DataError(
+            f"the configuration of {config['name']} does not fit its model", found=str(error)
+        ) from None
+    finally:
+        torch.set_rng_state(state)
+    assert isinstance(made, ReadingModel)
+    return made
+
+
+def fit(
+    config: Mapping[str, Any],
+    data: TaskData,
+    fold: int,
+    folder: Path,
+    *,
+    seed: int = 0,
+    root: str | None = None,
+    accelerator: str = "auto",
+) -> Fitted:
+    """Fit a model on the training part of a fold, or read it where the folder has it.
+
+    Parameters
+    ----------
+    config
+        Of the model (`gazeattn.experiments.building.sized`).
+    data, fold
+    folder
+        Receives the model; an unfinished training in it is gone on with.
+    seed, root, accelerator
+    """
+    if (folder / DONE).is_file():
+        return load(config, data.task, folder, root)
+    kind = registry.reading_models.get(str(config["name"])).obj
+    parts = parts_of(data, data.split(fold))
+    y = parts["train"].table["y"].to_numpy(dtype=np.float64)
+    numeric = y if data.task.kind == "regression" else None
+    features = FittedFeatures.fit(parts["train"], kind.choice(config), numeric)
+    target = Target.fit(data.task.kind, y)
+    encoder = encoder_of(config, kind, root)
+    model = build(config, target, features, encoder, seed)
+    made = Fitted(model, features, encoder, data.task)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / FEATURES, {**features.plain(), "outcome": target.plain()})
+    write_run(folder, config, seed)
+    inputs = {p: made.inputs(parts[p]) for p in ("train", "val")}
+    facts: dict[str, Any] = {"fold": fold, "seed": seed, "digest": features.digest}
+    facts["absent"] = {scope: list(s.absent) for scope, s in features.scales.items() if s.absent}
+    if encoder is not None:
+        lost = LossLog()
+        facts["without_tokens"] = without_tokens(inputs["train"], lost)
+        for row in lost.to_frame().to_dict("records"):
+            log.warning("%s: %s %s", config["name"], row["count"], row["reason"])
+    if isinstance(model, ReadingNetwork):
+        settings = training_of(config)
+        module = ReadingDataModule(
+            inputs["train"], inputs["val"], batch_size=settings.batch_size, seed=seed
+        )
+        done = train(model, module, folder, settings, seed=seed, accelerator=accelerator)
+        facts |= {"epochs": done.epochs, "val/loss": float(done.curves["val/loss"].min())}
+        made = replace(made, model=_best(kind, folder))
+    else:
+        assert isinstance(model, ReadingEstimator)
+        model.fit(inputs["train"], inputs["val"], seed)
+        model.save(folder / ESTIMATOR)
+    write_json(folder / DONE, facts)
+    return made
+
+
+def _best(kind: type[Any], folder: Path) -> ReadingNetwork:
+    path = folder / "checkpoints" / BEST
+    if not path.is_file():
+        raise DataError(
+            "the run has no trained model", source=folder, expected=f"checkpoints/{BEST}"
+        )
+    model = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    assert isinstance(model, ReadingNetwork)
+    return model.eval()
+
+
+def load(config: Mapping[str, Any], task: ReadingTask, folder: Path, root: str | None) -> Fitted:
+    """Return the fitted model of a run folder."""
+    kind = registry.reading_models.get(str(config["name"])).obj
+    path = folder / FEATURES
+    if not path.is_file():
+        raise DataError("the run has no fitted features", source=folder, expected=FEATURES)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    features = FittedFeatures.from_plain(content)
+    encoder = encoder_of(config, kind, root)
+    if issubclass(kind, ReadingNetwork):
+        return Fitted(_best(kind, folder), features, encoder, task)
+    return Fitted(kind.load(folder / ESTIMATOR), features, encoder, task)
+
+
+def predictions(
+    fitted: Fitted, data: TaskData, fold: int, seed: int, parts: Sequence[str] = ("val", "test")
+) -> pd.DataFrame:
+    """Return the predictions for parts of a fold, with part and regime."""
+    split = data.split(fold)
+    tables = []
+    for part in parts:
+        trials = data.trials.part(split, part)
+        table = fitted.predict(trials)
+        table["part"] = part
+        table["regime"] = split.of(table["trial"])["regime"].to_numpy()
+        tables.append(table)
+    found = pd.concat(tables, ignore_index=True)
+    return found.assign(fold=str(fold), seed=seed)
+
+
+def fit_and_predict(
+    config: Mapping[str, Any], data: TaskData, fold: int, folder: Path, *,
+    seed: int = 0, root: str | None = None, accelerator: str = "auto",
+) -> pd.DataFrame:  # fmt: skip
+    """Return the predictions of a fold, from the folder where they are there."""
+    path = folder / PREDICTIONS
+    if path.is_file():
+        return pd.read_parquet(path)
+    fitted = fit(config, data, fold, folder, seed=seed, root=root, accelerator=accelerator)
+    found = predictions(fitted, data, fold, seed)
+    write_parquet(path, found)
+    return found

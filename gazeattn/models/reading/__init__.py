@@ -1,0 +1,1 @@
+"""Models that read something off a reader's eyes: goals, comprehension, traits."""
