@@ -167,6 +167,8 @@ _BENCHMARKS = {
     "search_asymmetry": "zero-shot visual search: six search asymmetries",
     "joint_attention": "where groups of people look together, on generated scenes",
     "reading": "goals, comprehension and traits of readers from their eye movements",
+    "early": "the same from the first part of each reading",
+    "goals": "which question a reader had in mind: chosen among candidates, or written",
 }
 
 
@@ -201,6 +203,8 @@ _MAINS = {
     "benchmark_object_search": ("benchmark_apps", "object_search"),
     "benchmark_search_asymmetry": ("benchmark_apps", "search_asymmetry"),
     "benchmark_reading": ("reading_benchmark", "main"),
+    "benchmark_goals": ("goals", "main"),
+    "benchmark_early": ("reading_early", "main"),
 }
 
 

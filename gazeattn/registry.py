@@ -137,6 +137,7 @@ readers = Registry("reader", ("gazeattn.readers.*",))
 scanpath_models = Registry("scanpath model", ("gazeattn.models.scanpath.*",))
 joint_models = Registry("joint model", ("gazeattn.models.joint.*",))
 reading_models = Registry("reading model", ("gazeattn.models.reading.*",))
+goal_models = Registry("goal model", ("gazeattn.models.goals.*",))
 
 register_dataset = datasets.register
 register_model = models.register
@@ -147,3 +148,4 @@ register_reader = readers.register
 register_scanpath_model = scanpath_models.register
 register_joint_model = joint_models.register
 register_reading_model = reading_models.register
+register_goal_model = goal_models.register

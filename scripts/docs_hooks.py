@@ -139,7 +139,8 @@ def regimes_table(name: str, metric: str) -> str:
     order = sorted(cells, key=lambda m: -cells[m].get("all", {}).get("value", -1e9))
     rows = [["model", *(r.replace("_", " ") for r in shown)], ["---"] * (len(shown) + 1)]
     for label in order:
-        rows.append([label, *(figure([cells[label][r]] if r in cells[label] else []) for r in shown)])
+        found = cells[label]
+        rows.append([label, *(figure([found[r]] if r in found else []) for r in shown)])
     size = (
         f"Size `{content['size']}`, means over folds and seeds with 95 % intervals over readers; "
         f"`docs/results/{name}.json` has every row with its command."

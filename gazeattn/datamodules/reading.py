@@ -20,6 +20,7 @@ from gazeattn.datamodules.reading_features import (
     GAZE,
     TEXT,
     Array,
+    entering,
     fixation_features,
     gaze_features,
     names_of,
@@ -29,7 +30,7 @@ from gazeattn.datasets import GazeDataset
 from gazeattn.datasets.splits import Split
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.losses import LossLog
-from gazeattn.reading.areas import place
+from gazeattn.reading.areas import Placed, place
 from gazeattn.reading.measures import word_measures
 
 PREFIXES = ("time", "fixations")
@@ -293,12 +294,16 @@ def reading_trials(
     page = None
     if "page" in table and table["page"].notna().all():
         page = pd.factorize(table["page"])[0].astype(np.int64)
-    values = fixation_features(table, starts, word, n_words, boxes, page)
+    entry = _entry(word, starts, boxes, placed, kept)
+    lost.add("reading", "note", "fixations before the start of the text: in no pass",
+             int(entry.sum()))  # fmt: skip
+    values = fixation_features(table, starts, word, n_words, boxes, page, entry)
     saccades = [names_of("fixation").index(n) for n in SACCADES]
     if share < 1:  # the saccade after the last fixation is no longer in the beginning
         values[(starts[1:] - 1)[:, None], np.array(saccades)] = np.nan
     trials = placed.trials[kept].reset_index(drop=True)
-    measured = (fixations, dataset.words, trials)
+    passes = placed.fixations.drop(index=table.index[entry])
+    measured = (passes, dataset.words, trials)
     with warnings.catch_warnings():  # what they warn of was said by `place`
         warnings.simplefilter("ignore", UserWarning)
         gaze = gaze_features(word_measures(*measured), word_measures(*measured, "eyelink"))
@@ -325,6 +330,24 @@ def reading_trials(
             "saccades": "px" if np.isnan(values[:, saccades[0]]).all() else "deg",
         },
     )
+
+
+def _entry(
+    word: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    boxes: pd.DataFrame,
+    placed: Placed,
+    kept: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return which fixations come before the start of the text, see `entering`."""
+    n, unknown = placed.n_words[kept], np.full(len(word), np.nan)
+    top = np.full(len(n), np.nan)
+    if "line" in placed.words and "line" in boxes:
+        lines = placed.words["line"].to_numpy(dtype=np.float64, na_value=np.nan)
+        some = n > 0
+        top[some] = lines[placed.first_word[kept][some]]
+        unknown = boxes["line"].to_numpy(dtype=np.float64)
+    return entering(word, starts, unknown, top)
 
 
 def _starts(counts: NDArray[Any]) -> NDArray[np.int64]:

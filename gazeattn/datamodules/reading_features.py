@@ -65,6 +65,7 @@ FIXATION = (
     Feature("saccade_peak_velocity", "deg/s", "fixation", "peak velocity of the next saccade"),
     Feature("refixation", "0 or 1", "fixation", "on the same word as the fixation before"),
     Feature("first_pass", "0 or 1", "fixation", "no later word was fixated before"),
+    Feature("entry", "0 or 1", "fixation", "before the reader came to the start of the text"),
 )
 _MEASURES = {
     "first_fixation_duration": ("ms", "first fixation of the first pass"),
@@ -152,6 +153,7 @@ def fixation_features(
     n_words: NDArray[np.int64],
     boxes: pd.DataFrame,
     page: NDArray[np.int64] | None = None,
+    entry: NDArray[np.bool_] | None = None,
 ) -> Array:
     """Return the features of fixations that stand trial by trial, in the order of `FIXATION`.
 
@@ -170,6 +172,8 @@ def fixation_features(
         left, right and line of the fixated word, missing off the text.
     page : ndarray, shape (n_fixations,), optional
         Screen of a text on several screens: nothing is measured from one screen to the next.
+    entry : ndarray of bool, shape (n_fixations,), optional
+        See `entering`; these are in no pass.
 
     Returns
     -------
@@ -196,7 +200,8 @@ def fixation_features(
     with np.errstate(invalid="ignore", divide="ignore"):
         landing = (x - left) / np.where(right > left, right - left, np.nan)
     trial = np.repeat(np.arange(len(lengths)), lengths)
-    furthest = _furthest_before(word, trial)
+    entry = np.zeros(n, dtype=bool) if entry is None else entry
+    furthest = _furthest_before(np.where(entry, -1, word), trial)
     previous = _previous(number, first)
     columns = {
         "index": np.arange(n) - starts[:-1][trial],
@@ -220,9 +225,47 @@ def fixation_features(
         "saccade_duration": _column(fixations, "saccade_duration"),
         "saccade_peak_velocity": _column(fixations, "saccade_peak_velocity"),
         "refixation": np.where(np.isnan(previous) | ~on_text, np.nan, previous == number),
-        "first_pass": np.where(on_text, word >= furthest, np.nan),
+        "first_pass": np.where(on_text & ~entry, word >= furthest, np.nan),
+        "entry": entry,
     }
     return np.stack([np.asarray(columns[f.name], dtype=np.float64) for f in FIXATION], axis=1)
+
+
+ENTRY = 5
+"""Most fixations before a reader has come to the start of a text."""
+START = 5
+"""Words that are the start of a text whose lines are not known."""
+
+
+def entering(
+    word: NDArray[np.int64], starts: NDArray[np.int64], line: Array, first_line: Array
+) -> NDArray[np.bool_]:
+    """Return which fixations come before the reader has come to the start of the text.
+
+    A screen is often looked at from its middle, where a mark stood. One such fixation on a word
+    would end the first pass of all words before it. The first fixations of a trial, five at the
+    most, are taken as on their way where the next one is the first on the text's first line (on
+    its first five words, where lines are not known).
+
+    Parameters
+    ----------
+    word : ndarray, shape (n_fixations,)
+        Number of the fixated word, -1 off the text.
+    starts : ndarray, shape (n_trials + 1,)
+    line : ndarray, shape (n_fixations,)
+        Line of the word, NaN off the text or where it is not known.
+    first_line : ndarray, shape (n_trials,)
+        First line of each text, NaN where lines are not known.
+    """
+    lengths = np.diff(starts)
+    trial = np.repeat(np.arange(len(lengths)), lengths)
+    top = first_line[trial]
+    at_start = (word >= 0) & np.where(np.isnan(top), word < START, line == top)
+    place = np.arange(len(word)) - starts[:-1][trial]
+    first = np.full(len(lengths), np.iinfo(np.int64).max)
+    np.minimum.at(first, trial[at_start], place[at_start])
+    on_its_way = (first >= 1) & (first <= ENTRY)
+    return np.asarray(on_its_way[trial] & (place < first[trial]))
 
 
 def _furthest_before(word: NDArray[np.int64], trial: NDArray[np.int64]) -> NDArray[np.int64]:

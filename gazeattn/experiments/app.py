@@ -66,6 +66,9 @@ def run_app(experiment: str, task: Callable[[DictConfig], Any], arguments: Seque
         )
         failures: list[Exception] = []
         decorate(_collecting(task, failures))()
+        failures.sort(key=_is_refusal)  # of a sweep's jobs: faults of ours first
+        for other in failures[1:]:
+            _say(_plain(other))
         if failures:
             raise failures[0]
         return 0

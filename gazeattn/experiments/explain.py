@@ -202,7 +202,8 @@ def without_word(trials: ReadingTrials, i: int, word: int) -> ReadingTrials:
     values = fixation_features(
         table[keep].reset_index(drop=True), starts, left, one.n_words, boxes
     )
-    values[:, place["landing"]] = old[keep, place["landing"]]
+    for name in ("landing", "entry"):
+        values[:, place[name]] = old[keep, place[name]]
     gaze = one.gaze.copy()
     gaze[word] = np.nan
     measures = names_of("gaze")

@@ -48,7 +48,7 @@ examples:
   gazeattn train -m experiment=copco/dyslexia model=extra_trees fold=0,1,2,3 seed=0,1,2
   gazeattn train model=tpp_gaze model.lr=0.0003 model.training.max_epochs=20 seed=1
   gazeattn train -m model=tpp_gaze,hat seed=0,1,2
-  gazeattn train model=tpp_gaze resume=outputs/train/2026-01-31/12-00-00-000000
+  gazeattn train resume=outputs/train/2026-01-31/12-00-00-000000
 
 choices:
 {choices}
@@ -69,6 +69,8 @@ benchmarks:
   search_asymmetry  eccNET and IVSN in six experiments on search asymmetry, displays drawn anew
   joint_attention   PJAE: where groups of people look together, on generated scenes
   reading           goals, comprehension and traits of readers from their eye movements
+  goals             which question a reader had in mind: chosen among candidates, or written
+  early             the same from the first part of each reading
 
 gazeattn benchmark NAME --help shows the options of one.
 """
@@ -168,9 +170,31 @@ choices:
 {choices}
 
 values (see conf/benchmark_reading.yaml):
-  tasks, models, baselines, pooled, seeds, folds, surprisal
+  tasks, models, baselines, pooled, seeds, folds, surprisal, fit
   publish                       folder for the tables as JSON
   accelerator, root, fetch
+"""
+
+_GOALS = """\
+usage: gazeattn benchmark goals [KEY=VALUE ...] [--cfg job]
+
+Which question was a reader looking for an answer to? Choose it among candidates, and write it, each
+beside text-only controls, chance and retrieval, by regime. Finished models are kept.
+
+examples:
+  gazeattn benchmark goals tasks=[selection]
+  gazeattn benchmark goals size=tiny
+  gazeattn benchmark goals dataset=onestop tasks=[selection] size=full
+
+choices:
+{choices}
+
+values (see conf/benchmark_goals.yaml):
+  dataset, tasks, selection, reconstruction, candidates
+  by, item, n_folds, folds, seeds, data_seed, limits.*
+  encoder, pooling, scorer, models.*, llm.*, writer.*, beams, longest, draws
+  publish                       folder for the table as JSON
+  accelerator, root
 """
 
 _PREDICT = """\
@@ -182,6 +206,23 @@ PNG, and an animation as one HTML file.
 examples:
   gazeattn predict model=outputs/train/2026-01-31/12-00-00-000000 image=photo.jpg
   gazeattn predict model=RUN image=photo.jpg n=100 to=outputs/photo
+"""
+
+_EARLY = """\
+usage: gazeattn benchmark early [KEY=VALUE ...] [--cfg job]
+
+Fit and test reading models on the first part of every reading, for several parts: how soon a
+reading gives itself away. Every feature is computed from what is seen. Finished fits are kept.
+
+examples:
+  gazeattn benchmark early dataset=copco task=dyslexia models=[extra_trees]
+  gazeattn benchmark early dataset=webqamgaze task=goal shares=[0.1,0.5,1.0]
+
+choices:
+{choices}
+
+values (see conf/benchmark_early.yaml):
+  task, models, shares, by, seeds, folds, publish, accelerator, root, fetch
 """
 
 _EXPLAIN = """\
@@ -204,6 +245,8 @@ _TEXTS = {
     "benchmark_search_asymmetry": _ASYMMETRY + _HYDRA,
     "benchmark_joint_attention": _JOINT + _HYDRA,
     "benchmark_reading": _READING + _HYDRA,
+    "benchmark_goals": _GOALS + _HYDRA,
+    "benchmark_early": _EARLY + _HYDRA,
     "predict": _PREDICT,
     "explain": _EXPLAIN,
 }

@@ -290,7 +290,7 @@ def run_task(
     runner = Runner(cfg, data, folder / name, root, fixed)
     runner.folder.mkdir(parents=True, exist_ok=True)
     write_text(runner.folder / "lost.csv", data.lost.to_frame().to_csv(index=False))
-    wanted = list(plan_of(runner))
+    wanted = list(plan_of(runner)) if cfg.fit else []
     for done, (label, seed, fold) in enumerate(wanted, 1):
         bar.update(f"{task.name}: {label}, fold {fold}, seed {seed}", done, len(wanted))
         try:
@@ -301,6 +301,10 @@ def run_task(
             raise DataError(f"{label}, fold {fold}, seed {seed}: {error}") from error
         log.info("%s: %s, fold %s, seed %s", task.name, label, fold, seed)
     runner.collect()
+    if not runner.tables:
+        raise DataError(
+            "no model has predictions for all folds", source=runner.folder, hint="fit=true"
+        )
     rows, facts = summary(runner)
     write_parquet(runner.folder / "results.parquet", rows)
     publish(runner, rows, facts)

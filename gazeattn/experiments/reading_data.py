@@ -22,7 +22,7 @@ from gazeattn.storage import atomic_folder, data_root, write_json, write_parquet
 
 log = logging.getLogger(__name__)
 FOLDER = "readings"
-VERSION = "2"
+VERSION = "3"
 """Part of every key; goes up when the same files give other arrays."""
 ARRAYS = ("fixations", "word", "starts", "gaze", "word_starts")
 

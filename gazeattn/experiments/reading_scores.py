@@ -53,12 +53,22 @@ class Draws:
 
     def weights(self, readers: pd.Series) -> NDArray[np.float64]:
         """Return the weight of each row in each draw, (draws, n)."""
+        return self.times[:, self.codes(readers)]
+
+    def codes(self, readers: pd.Series) -> NDArray[np.int64]:
+        """Return the number of the reader of each row.
+
+        Raises
+        ------
+        DataError
+            A reader is not among those of the draws.
+        """
         at = self.readers.get_indexer(pd.Index(readers.astype(str)))
         if (at < 0).any():
             raise DataError(
                 "a reader is not among those of the draws", found=readers[at < 0].iloc[0]
             )
-        return self.times[:, at]
+        return at.astype(np.int64)
 
 
 def prediction_columns(table: pd.DataFrame) -> list[str]:
@@ -78,6 +88,67 @@ def _values(rows: pd.DataFrame, metric: str, weights: NDArray[np.float64] | None
     columns = prediction_columns(rows)
     p = rows[columns].to_numpy(dtype=np.float64)
     return score(metric, rows["y"].to_numpy(), p[:, 0] if len(columns) == 1 else p, weights)
+
+
+def _drawn(rows: pd.DataFrame, metric: str, draws: Draws) -> NDArray[np.float64]:
+    """Return a score in every draw, (draws,).
+
+    Readers are drawn, so that sums per reader (or per pair of readers, for the area under the
+    curve) are all that a draw needs: the same numbers as with a weight for every trial, in a
+    fraction of the time and memory.
+    """
+    if prediction_columns(rows) != ["p"] or metric not in _FROM_SUMS:
+        return np.asarray(_values(rows, metric, draws.weights(rows["participant"])))
+    code = draws.codes(rows["participant"])
+    y, p = rows["y"].to_numpy(dtype=np.float64), rows["p"].to_numpy(dtype=np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(_FROM_SUMS[metric](y, p, code, draws.times))
+
+
+def _sums(values: Any, code: Any, times: Any) -> Any:
+    return times @ np.bincount(code, values, minlength=times.shape[1])
+
+
+def _auroc_sums(y: Any, p: Any, code: Any, times: Any) -> Any:
+    positive, readers = y == 1, np.arange(times.shape[1])
+    above = (p[positive][:, None] > p[~positive][None, :]) * 1.0
+    above += 0.5 * (p[positive][:, None] == p[~positive][None, :])
+    of_positive = (code[positive][:, None] == readers) * 1.0
+    of_negative = (code[~positive][:, None] == readers) * 1.0
+    won = ((times @ (of_positive.T @ above @ of_negative)) * times).sum(axis=1)
+    total = (times @ of_positive.sum(0)) * (times @ of_negative.sum(0))
+    return np.where(total > 0, won / total, np.nan)
+
+
+def _recall_sums(y: Any, p: Any, code: Any, times: Any) -> Any:
+    said = (p >= 0.5) * 1.0
+    recalls = [
+        _sums((y == k) * (said == k), code, times) / _sums(y == k, code, times)
+        for k in np.unique(y)
+    ]
+    return np.mean(recalls, axis=0)
+
+
+def _mean_sums(values: Any, code: Any, times: Any) -> Any:
+    return _sums(values, code, times) / _sums(np.ones(len(code)), code, times)
+
+
+def _r2_sums(y: Any, p: Any, code: Any, times: Any) -> Any:
+    centred = y - y.mean()  # sums of squares of large numbers lose their last digits
+    n, first = _sums(np.ones(len(y)), code, times), _sums(centred, code, times)
+    total = _sums(centred**2, code, times) - first**2 / n
+    error = _sums((y - p) ** 2, code, times)
+    return np.where(total > 1e-9, 1 - error / total, np.nan)
+
+
+_FROM_SUMS: dict[str, Any] = {
+    "auroc": _auroc_sums,
+    "balanced_accuracy": _recall_sums,
+    "brier": lambda y, p, code, times: _mean_sums((y - p) ** 2, code, times),
+    "mae": lambda y, p, code, times: _mean_sums(np.abs(y - p), code, times),
+    "rmse": lambda y, p, code, times: np.sqrt(_mean_sums((y - p) ** 2, code, times)),
+    "r2": _r2_sums,
+}
 
 
 def by_reader(rows: pd.DataFrame, probabilities: bool = True) -> pd.DataFrame:
@@ -116,7 +187,7 @@ def over_folds(
     for _, group in groups:
         values.append(float(_values(group, name, None)))
         if draws is not None:
-            drawn.append(_values(group, name, draws.weights(group["participant"])))
+            drawn.append(_drawn(group, name, draws))
     if not values:
         return float("nan"), None if draws is None else np.full(len(draws.times), np.nan)
     with warnings.catch_warnings():

@@ -84,6 +84,7 @@ class ReadingBenchmarkConfig:
     models: list[str] = field(default_factory=list)
     baselines: list[str] = field(default_factory=list)
     pooled: list[str] = field(default_factory=list)
+    fit: bool = True
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2])
     folds: list[int] | None = None
     surprisal: str | None = None
@@ -92,3 +93,22 @@ class ReadingBenchmarkConfig:
     root: str | None = None
     fetch: bool = True
     overwrite: bool = False
+
+
+@dataclass
+class EarlyBenchmarkConfig:
+    """Everything that `gazeattn benchmark early` can be told."""
+
+    dataset: dict[str, Any] = field(default_factory=dict)
+    size: SizeConfig = field(default_factory=SizeConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
+    task: str = "dyslexia"
+    models: list[str] = field(default_factory=lambda: ["extra_trees"])
+    shares: list[float] = field(default_factory=lambda: [0.1, 1.0])
+    by: str = "time"
+    seeds: list[int] = field(default_factory=lambda: [0])
+    folds: list[int] | None = None
+    publish: str | None = None
+    accelerator: str = "auto"
+    root: str | None = None
+    fetch: bool = True

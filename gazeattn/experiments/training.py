@@ -190,7 +190,13 @@ def train(
         dirpath=checkpoints,
         filename=Path(BEST).stem,
         monitor="val/loss",
-        save_last=True,
+        save_on_train_epoch_end=True,
+        enable_version_counter=False,
+    )
+    # of its own: `save_last` writes only after epochs that are among the best
+    every = ModelCheckpoint(
+        dirpath=checkpoints,
+        filename=Path(LAST).stem,
         save_on_train_epoch_end=True,
         enable_version_counter=False,
     )
@@ -205,7 +211,7 @@ def train(
             devices=1,
             max_epochs=settings.max_epochs,
             gradient_clip_val=settings.gradient_clip or None,
-            callbacks=[_Reproducible(seed), stop, _Curves(folder / CURVES), _Bar(), best],
+            callbacks=[_Reproducible(seed), stop, _Curves(folder / CURVES), _Bar(), best, every],
             logger=logger,
             enable_progress_bar=False,
             enable_model_summary=False,

@@ -397,3 +397,62 @@ def _text(words: pd.DataFrame, text: Sequence[str]) -> Any:
             color=BASELINE if value is None else "#111111", bbox=box,
         )  # fmt: skip
     return figure
+
+
+def write_early_report(rows: pd.DataFrame, folder: Path, *, metric: str, command: str) -> Path:
+    """Write the page of `gazeattn benchmark early`: scores by how much of a reading was seen.
+
+    Parameters
+    ----------
+    rows
+        Result rows with ``share`` and ``elapsed_s``.
+    folder, metric, command
+    """
+    first = rows.iloc[0]
+    headline = rows[rows["metric"] == metric]
+    caption = (
+        "Score on the test by the share of each reading that was seen; bands are 95 % intervals "
+        "over readers. Models were fitted anew on each beginning."
+    )
+    shares = sorted(headline["share"].unique())
+    cells = {(r["model"], r["share"], r["regime"]): r for r in headline.to_dict("records")}
+    seconds = dict(zip(headline["share"], headline["elapsed_s"], strict=True))
+    shown = [r for r in REGIMES if (headline["regime"] == r).any()]
+    lines = [
+        [f"{model}: first {100 * share:g} % ({seconds[share]:.1f} s)",
+         *[_cell(cells.get((model, share, r))) for r in shown]]
+        for model in headline["model"].unique()
+        for share in shares
+    ]  # fmt: skip
+    columns = {"seen": "", **{WORDS[r]: "n" for r in shown}}
+    note = "Means over folds and seeds; every feature is computed from the beginning alone."
+    return write_page(
+        folder,
+        title=f"How soon {first['task']} shows ({first['dataset']})",
+        sentences=["Every model is fitted and tested on the beginnings of readings."],
+        facts={"data set": first["dataset"], "task": first["task"], "size": first["size"]},
+        command=command,
+        drawings=[Drawing("early", f"{label(metric)} by share", _early(headline, shown), caption)],
+        tables=[page_table(label(metric), columns, lines, note)],
+    )
+
+
+@styled
+def _early(rows: pd.DataFrame, shown: Sequence[str]) -> Any:
+    figure = style.new_figure(1.2 * style.WIDTH, 2.8)
+    axes = np.atleast_1d(figure.subplots(1, len(shown), sharey=True))
+    colours = (MODEL, HUMAN, "#7b5ea7", "#009e73", BASELINE)
+    for ax, regime in zip(axes, shown, strict=True):
+        for k, (model, part) in enumerate(rows[rows["regime"] == regime].groupby("model")):
+            part = part.sort_values("share")
+            colour = colours[k % len(colours)]
+            ax.plot(
+                part["share"] * 100, part["value"], "-o", ms=3, color=colour, label=clean(model)
+            )
+            ax.fill_between(
+                part["share"] * 100, part["low"], part["high"], color=colour, alpha=0.15
+            )
+        ax.set_xscale("log")
+        ax.set_xlabel(f"% seen, {WORDS[regime]}")
+    axes[-1].legend()
+    return figure

@@ -15,6 +15,7 @@ from gazeattn.datamodules.reading import reading_trials
 from gazeattn.datamodules.reading_features import (
     BY_SCOPE,
     chosen,
+    entering,
     fixation_features,
     names_of,
     text_features,
@@ -59,6 +60,7 @@ def test_fixations_by_hand() -> None:
         "saccade_peak_velocity": [NAN] * 8,
         "refixation": [NAN, 0, 0, 0, 1, NAN, NAN, 0],
         "first_pass": [1, 1, 0, 1, 1, NAN, 1, 1],
+        "entry": [0] * 8,
     }  # fmt: skip
     assert set(expected) == set(names_of("fixation"))
     for name, values in expected.items():
@@ -138,6 +140,42 @@ def test_lines_that_are_not_known() -> None:
     assert text_features(words().iloc[:0]).shape == (0, len(names_of("text")))
 
 
+def test_entering_by_hand() -> None:
+    """Text of two lines, words 0-2 and 3-5: what comes before the first line is entry."""
+    ways = {
+        (4, 0, 1, 2): (1, 0, 0, 0),  # from the middle of the screen to the start
+        (0, 4, 1): (0, 0, 0),  # begun at the start
+        (-1, 5, -1, 1, 4): (1, 1, 1, 0, 0),  # off the text on its way
+        (4, 5, 3, 4, 5, 3, 0): (0, 0, 0, 0, 0, 0, 0),  # six before the first line: reading
+        (4, 5, 3): (0, 0, 0),  # never on the first line
+        (-1, -1): (0, 0),
+    }
+    word = np.array([w for way in ways for w in way])
+    starts = np.cumsum([0, *map(len, ways)])
+    line = np.where(word < 0, NAN, word // 3)
+    expected = [e for way in ways.values() for e in way]
+    found = entering(word, starts, line, np.zeros(len(ways)))
+    np.testing.assert_array_equal(found, expected)
+    # lines not known: the first five words are the start
+    unknown = entering(np.array([7, 6, 4, 0]), np.array([0, 4]), np.full(4, NAN), np.array([NAN]))
+    np.testing.assert_array_equal(unknown, [1, 1, 0, 0])
+    assert not len(entering(np.zeros(0, int), np.array([0]), np.zeros(0), np.zeros(0)))
+
+
+def test_a_fixation_on_the_way_ends_no_pass() -> None:
+    rows = [(50, 75), (50, 25), (150, 25), (250, 25)]  # word 3 first, then 0, 1, 2
+    way = pd.DataFrame(rows, columns=["x", "y"])
+    data = dataset({"P1_A": BY_HAND})
+    table = data.fixations.iloc[:4].assign(x=way["x"].to_numpy(), y=way["y"].to_numpy())
+    data.fixations = table
+    made = reading_trials(data)
+    np.testing.assert_array_equal(made.word, [3, 0, 1, 2])
+    np.testing.assert_array_equal(made.column("entry"), [1, 0, 0, 0])
+    np.testing.assert_array_equal(made.column("first_pass"), [NAN, 1, 1, 1])
+    assert np.isfinite(made.column("gaze_duration")[:3]).all()
+    assert np.isnan(made.column("gaze_duration")[3])  # not read yet
+
+
 def test_names() -> None:
     for scope, features in BY_SCOPE.items():
         assert names_of(scope) == tuple(f.name for f in features)
@@ -185,8 +223,10 @@ def test_equals_loops(seed: int) -> None:
                 if first or min(word, made.word[k - 1]) < 0
                 else float(word == made.word[k - 1]),
             )
-            np.testing.assert_equal(f["first_pass"][k], NAN if word < 0 else float(word >= seen))
-            seen = max(seen, word)
+            on_its_way = f["entry"][k] == 1
+            passed = NAN if word < 0 or on_its_way else float(word >= seen)
+            np.testing.assert_equal(f["first_pass"][k], passed)
+            seen = seen if on_its_way else max(seen, word)
             gap = NAN if last else 0.0
             assert np.isnan(gap) == np.isnan(f["gap"][k])
             if word >= 0:

@@ -20,7 +20,8 @@ REPORT = [
     *("CURRENT_FIX_INTEREST_AREAS", "CURRENT_FIX_INTEREST_AREA_DATA"),
     *("CURRENT_FIX_INTEREST_AREA_ID", "CURRENT_FIX_INTEREST_AREA_LABEL", "CURRENT_FIX_LABEL"),
     *("CURRENT_FIX_NEAREST_INTEREST_AREA", "CURRENT_FIX_NEAREST_INTEREST_AREA_DISTANCE"),
-    *("EYE_USED", "NEXT_SAC_PEAK_VELOCITY", "NEXT_SAC_AMPLITUDE", "Session_Name_", "Trial_Index_"),
+    *("EYE_USED", "NEXT_SAC_PEAK_VELOCITY", "NEXT_SAC_AMPLITUDE", "NEXT_SAC_DURATION"),
+    *("Session_Name_", "Trial_Index_"),
     *("paragraphid", "speechid"),
 ]
 # Text 7_0: 'En "å' on line 1 and 'sol-' of a hyphenated word, 'ens.' on line 2.
@@ -56,6 +57,7 @@ def row(reader: str, index: int, area: int | str, label: str = ".", **facts: obj
         "EYE_USED": '"RIGHT"',
         "NEXT_SAC_PEAK_VELOCITY": ".",
         "NEXT_SAC_AMPLITUDE": "1,20",
+        "NEXT_SAC_DURATION": "25",
         "Session_Name_": reader,
         "Trial_Index_": 11,
         "paragraphid": 0,

@@ -100,6 +100,7 @@ def test_a_run_of_a_task_in_reading_goes_on_by_its_own_configuration(
 
     def seen(cfg: Any, folder: Path, **more: Any) -> pd.DataFrame:
         called.update(cfg=cfg, folder=folder, **more)
+        (folder / "config.yaml").write_text(more["config_text"])
         return pd.DataFrame({"value": [0.5]})
 
     monkeypatch.setattr(reading_train, "run_reading", seen)
@@ -165,6 +166,15 @@ def test_models_of_other_commands_are_refused_in_one_line(
     shown = capsys.readouterr().err
     assert said in shown and len(shown.splitlines()) == 1  # no line of Hydra's before it
     assert not list(pictures.iterdir())  # and no run folder
+
+
+def test_every_job_of_a_sweep_says_why_it_was_refused(
+    pictures: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert train.main(["-m", "model=oat,ecc_net", "size=tiny", "fetch=false"]) == 2
+    said = capfd.readouterr().err
+    assert "object_search" in said and "search_asymmetry" in said and "Error exec" not in said
+    assert not list(pictures.rglob("run.log"))
 
 
 def test_a_folder_with_results_stays_when_a_command_is_refused(pictures: Path) -> None:

@@ -171,6 +171,9 @@ def test_a_training_that_lost_patience_is_not_gone_on_with(
     settings = Training(max_epochs=9, batch_size=5, patience=2)
     first = train(Worsens(), paths, tmp_path, settings)
     assert first.epochs == 3  # the best, and two that were worse
+    last = torch.load(tmp_path / "checkpoints" / "last.ckpt", weights_only=True)
+    best = torch.load(tmp_path / "checkpoints" / "best.ckpt", weights_only=True)
+    assert (last["epoch"], best["epoch"]) == (2, 0)  # the last is written after every epoch
     again = train(Worsens(), paths, tmp_path, settings)
     pd.testing.assert_frame_equal(first.curves, again.curves)
 

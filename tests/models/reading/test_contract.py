@@ -133,7 +133,8 @@ def test_model(
     else:
         made.model.save(tmp_path / "saved")
         loaded = cls.load(tmp_path / "saved")
-    again = Fitted(loaded, FittedFeatures.from_plain(made.features.plain()), made.encoder, made.task)
+    features = FittedFeatures.from_plain(made.features.plain())
+    again = Fitted(loaded, features, made.encoder, made.task)
     np.testing.assert_allclose(again.predict(trials)["p"].to_numpy(), p, rtol=1e-6, atol=1e-7)
 
 

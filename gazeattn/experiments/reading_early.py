@@ -1,0 +1,146 @@
+"""The benchmark `early`: how well readings are told from their beginnings alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from omegaconf import DictConfig, OmegaConf
+
+from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.experiments.app import original_path, run_app
+from gazeattn.experiments.benchmark_apps import this_call
+from gazeattn.experiments.building import read_model, read_run, sized
+from gazeattn.experiments.config import typed
+from gazeattn.experiments.reading_benchmark import tasks_of
+from gazeattn.experiments.reading_data import task_data
+from gazeattn.experiments.reading_fitting import fit_and_predict
+from gazeattn.experiments.reading_scores import Draws, score_rows
+from gazeattn.experiments.reading_train import check_model, ensure_encoder
+from gazeattn.experiments.runs import environment, write_environment
+from gazeattn.experiments.schemas import EarlyBenchmarkConfig
+from gazeattn.experiments.terminal import StageProgress, print_table
+from gazeattn.results import pack_rows, result_rows
+from gazeattn.storage import write_json, write_parquet, write_text
+
+NAME = "early"
+EXTRA = ("share", "elapsed_s", "kind")
+
+
+def run_early(
+    cfg: EarlyBenchmarkConfig, folder: Path, *, command: str, base: Path, config_text: str
+) -> pd.DataFrame:
+    """Fit and test models on the beginnings of readings; what is finished is kept.
+
+    Returns
+    -------
+    DataFrame
+        Result rows with ``share`` and ``elapsed_s``, the mean time of what was seen.
+    """
+    dataset = str(cfg.dataset["name"])
+    tasks = tasks_of(dataset)
+    if cfg.task not in tasks:
+        raise UnknownNameError(f"task of {dataset}", cfg.task, tasks)
+    task = tasks[cfg.task]
+    if not cfg.shares or not all(0 < s <= 1 for s in cfg.shares):
+        raise DataError("shares", expected="numbers above 0, at most 1", found=cfg.shares)
+    root = original_path(cfg.root, base)
+    configs = {name: sized(read_model(name), cfg.size.name) for name in cfg.models}
+    for config in configs.values():
+        check_model(config, task)
+        ensure_encoder(config, root, cfg.fetch)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "config.yaml", config_text)
+    facts = environment()
+    write_environment(folder, facts, command)
+    rows: list[dict[str, Any]] = []
+    lost = []
+    with StageProgress() as bar:
+        for share in sorted(float(s) for s in cfg.shares):
+            bar.stage(f"{task.name}: the first {100 * share:g} %")
+            data = task_data(task, cfg.dataset, root, share=share, by=cfg.by)
+            lost.append(data.lost.to_frame().assign(share=share))
+            elapsed = float(np.mean(_elapsed(data.trials)) / 1000)
+            draws = Draws.of(data.trials.table["participant"], cfg.size.bootstrap, 0)
+            folds = range(data.n_folds) if cfg.folds is None else cfg.folds
+            for name, config in configs.items():
+                parts = []
+                for seed in cfg.seeds:
+                    for fold in folds:
+                        place = folder / "runs" / f"{name}_{share:g}_{fold}_{seed}"
+                        if (place / "run.yaml").is_file() and read_run(place) != config:
+                            raise DataError(
+                                f"the folder holds {name} in another configuration", source=place,
+                                hint="remove it, or choose another folder with hydra.run.dir=",
+                            )
+                        parts.append(
+                            fit_and_predict(
+                                config,
+                                data,
+                                int(fold),
+                                place,
+                                seed=int(seed),
+                                root=root,
+                                accelerator=cfg.accelerator,
+                            )
+                        )
+                table = pd.concat(parts, ignore_index=True)
+                fixed = {
+                    "dataset": dataset, "task": task.name, "model": name, "kind": "model",
+                    "size": cfg.size.name, "share": share, "elapsed_s": round(elapsed, 2),
+                    "split": f"{task.folds} folds", "command": command,
+                    "commit": facts.get("commit") or "",
+                    "convention": f"first part by {cfg.by}; fitted and tested on it",
+                }  # fmt: skip
+                test = table[table["part"] == "test"]
+                rows += [{**fixed, **r} for r in score_rows(test, task, draws, folds=False)]
+    found = result_rows(rows, EXTRA)
+    write_parquet(folder / "results.parquet", found)
+    write_text(folder / "lost.csv", pd.concat(lost).to_csv(index=False))
+    place = Path(original_path(cfg.publish, base) or folder)
+    shared = ["dataset", "task", "size"]
+    write_json(
+        place / f"{task.name}_early.json",
+        {"dataset": dataset, "task": task.name, "size": cfg.size.name, "metric": task.metric,
+         **pack_rows(found.drop(columns=shared))},
+    )  # fmt: skip
+    from gazeattn.report.reading import write_early_report
+
+    write_early_report(found, folder, metric=task.metric, command=command)
+    write_json(folder / "summary.json", {"rows": len(found), "command": command})
+    return found
+
+
+def _elapsed(trials: Any) -> np.ndarray:
+    """Return the time of each trial, ms: fixations and what is known of the gaps."""
+    time = trials.column("duration") + np.maximum(np.nan_to_num(trials.column("gap")), 0)
+    return np.bincount(trials.of, np.nan_to_num(time), minlength=len(trials))
+
+
+def task(cfg: DictConfig) -> None:
+    """Hydra entry: run, and print the headline by share."""
+    settings = typed(cfg, EarlyBenchmarkConfig)
+    call = this_call(NAME)
+    found = run_early(
+        settings,
+        call.folder,
+        command=call.command,
+        base=call.base,
+        config_text=OmegaConf.to_yaml(cfg, resolve=True),
+    )
+    metric = str(found["metric"].iloc[0])
+    rows = found[found["metric"] == metric]
+    wide = rows.pivot_table(index=["model", "share", "elapsed_s"], columns="regime", values="value")
+    lines = [
+        [*(str(v) for v in index), *[f"{v:.3f}" if v == v else "–" for v in values]]
+        for index, values in zip(wide.index, wide.to_numpy(), strict=True)
+    ]
+    print_table(f"{metric}, test", ["model", "share", "seconds", *map(str, wide.columns)], lines)
+    print(f"report: {(call.folder / 'report.html').resolve()}")
+
+
+def main(arguments: list[str]) -> int:
+    """Run `gazeattn benchmark early` with Hydra overrides."""
+    return run_app(f"benchmark_{NAME}", task, arguments)
