@@ -152,6 +152,8 @@ def seeking_trials(
     found["question"] = as_text(found["question"]).astype("str").str.split().str.join(" ")
     found[PARAGRAPH] = _paragraphs(found).astype("str")
     item = item or str(dataset.info.get("item", "stimulus"))
+    if item == "stimulus" and "article" in found:  # versions of a text share their questions
+        item = "article"
     if item not in found:
         raise UnknownNameError("column of the trials", item, list(map(str, found.columns)))
     found[ITEM] = as_text(found[item]).astype("str")

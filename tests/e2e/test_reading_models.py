@@ -86,7 +86,7 @@ def test_benchmark_compares_and_goes_on(tmp_path: Path, shared_data: Path) -> No
     ]  # fmt: skip
     text = run(command, tmp_path, shared_data)
     assert "auroc, test" in text and "extra_trees+reader" in text
-    made = json.loads((tmp_path / "out" / "code_accuracy.json").read_text(encoding="utf-8"))
+    made = json.loads((tmp_path / "out" / "code_comprehension.json").read_text(encoding="utf-8"))
     assert made["best"]["model"] in ("extra_trees", "ahn_cnn")
     assert {"all", "unseen_text", "unseen_reader"} <= set(made["best"])
     rows = pd.DataFrame(made["rows"])
@@ -97,7 +97,7 @@ def test_benchmark_compares_and_goes_on(tmp_path: Path, shared_data: Path) -> No
     stamp = (fitted / "predictions.parquet").stat().st_mtime_ns
     run(command, tmp_path, shared_data)  # everything is there
     assert (fitted / "predictions.parquet").stat().st_mtime_ns == stamp
-    assert json.loads((tmp_path / "out" / "code_accuracy.json").read_text()) == made
+    assert json.loads((tmp_path / "out" / "code_comprehension.json").read_text()) == made
     # a folder that holds a model in another configuration is not mixed in
     (fitted / "run.yaml").write_text("model: {name: ahn_cnn, channels: 3}\nseed: 0\n")
     text = run(command, tmp_path, shared_data, code=2)
@@ -140,3 +140,15 @@ def test_mistakes_get_one_clear_line(
                shared_data, code=2)  # fmt: skip
     assert says in text, text
     assert "Traceback" not in text
+
+
+def test_recipe_of_onestop_runs_on_its_sample(tmp_path: Path, shared_data: Path) -> None:
+    run(
+        ["train", "experiment=onestop_slice/difficulty", "model=text_only", "size=tiny", "fold=0",
+         "hydra.run.dir=run"],
+        tmp_path,
+        shared_data,
+    )  # fmt: skip
+    found = pd.read_parquet(tmp_path / "run" / "predictions.parquet")
+    # the eyes are not looked at: all readers of a text get the same
+    assert (found.groupby("item")["p"].nunique() == 1).all() and len(found) > 5

@@ -243,13 +243,13 @@ def at_fixations(words: Tensor, batch: ReadingBatch) -> Tensor:
     if not words.shape[1]:
         return words.new_zeros(*batch.word.shape, words.shape[2])
     rows = batch.word.clamp_min(0)[..., None].expand(-1, -1, words.shape[2])
-    return words.gather(1, rows) * (batch.word >= 0)[..., None]
+    return words.gather(1, rows).masked_fill((batch.word < 0)[..., None], 0)
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     """Return the mean over axis 1 where `mask` holds, (batch, k); 0 where nothing does."""
-    weights = mask[..., None].to(values.dtype)
-    return (values * weights).sum(1) / weights.sum(1).clamp_min(1)
+    kept = values.masked_fill(~mask[..., None], 0)
+    return kept.sum(1) / mask.sum(1, keepdim=True).clamp_min(1)
 
 
 def arguments_of(config: Mapping[str, Any], without: Sequence[str]) -> dict[str, Any]:

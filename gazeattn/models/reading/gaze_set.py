@@ -142,6 +142,7 @@ class GazeSet(ReadingNetwork):
         words = torch.cat([batch.gaze, batch.text], -1)
         off = (batch.word < 0).to(words.dtype)[..., None]
         x = torch.cat([batch.fixations, at_fixations(words, batch), off], -1)
+        x = x.masked_fill(~mask[..., None], 0)  # whatever stands in padding
         x = F.dropout(x, self.dropout / 2, self.training)
         x = self.enter(x)
         if hide is not None:
