@@ -120,6 +120,7 @@ def task_trials(
     by: str = "time",
     surprisal: Surprisal | None = None,
     lost: LossLog | None = None,
+    labels: bool = True,
 ) -> ReadingTrials:
     """Return the readings of a task, with ``y``, ``item`` and ``question`` in their table.
 
@@ -131,6 +132,8 @@ def task_trials(
     lost
         Receives the counts: trials outside the task, and trials without a target, which stay
         (``y`` missing), are not trained on and not scored.
+    labels
+        False: for new readings, whose table needs no label.
     """
     lost = LossLog() if lost is None else lost
     item = task.item or str(dataset.info.get("item", "stimulus"))
@@ -141,6 +144,8 @@ def task_trials(
     if task.items is not None:
         trials = _with_items(trials, dataset, task, lost)
     table = trials.table.copy()
+    if not labels and task.label not in table:
+        table[task.label] = pd.Series(np.nan, index=table.index)
     for column in (task.label, item, *([task.question] if task.question else [])):
         if column not in table:
             raise UnknownNameError("column of the trials", column, list(map(str, table.columns)))

@@ -206,6 +206,11 @@ PNG, and an animation as one HTML file.
 examples:
   gazeattn predict model=outputs/train/2026-01-31/12-00-00-000000 image=photo.jpg
   gazeattn predict model=RUN image=photo.jpg n=100 to=outputs/photo
+
+For a model of readings, what it says of every reading of a data set, labels or not:
+
+  gazeattn predict model=RUN dataset=copco [to=FOLDER]
+  gazeattn predict model=RUN dataset=table dataset.fixations=F.csv dataset.words=W.csv
 """
 
 _EARLY = """\

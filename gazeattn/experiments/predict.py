@@ -212,6 +212,10 @@ def _write(
 
 def main(arguments: list[str]) -> int:
     """Run `gazeattn predict`."""
+    from gazeattn.experiments import reading_predict
+
+    if reading_predict.is_reading(arguments):
+        return reading_predict.main(arguments)
     options = read_options(arguments)
     folder = predict(options)
     rows = [(name, f"{(folder / name).stat().st_size / 1000:,.0f} kB") for name in FILES]

@@ -190,18 +190,13 @@ def summary(runner: Runner) -> tuple[pd.DataFrame, dict[str, Any]]:
                          "fold": "mean", "metric": f"{task.metric}_validation", "value": value,
                          "convention": "validation part"})  # fmt: skip
     facts: dict[str, Any] = {}
-    for suffix, key in (("", "best"), (POOLED, "best_pooled")):
-        wanted = {
-            n: t[t["part"] == "val"]
-            for n, t in runner.tables.items()
-            if kinds[n] == "model" and n.endswith(POOLED) == bool(suffix)
-        }
-        if wanted:
-            name, _ = best_of(wanted, task.metric, ALL)
-            facts[key] = best_row(name, test[name], task.metric)
-            facts["paired" if not suffix else "paired_pooled"] = against(
-                test[name], theirs, task.metric, draws
-            )
+    wanted = {n: t[t["part"] == "val"] for n, t in runner.tables.items() if kinds[n] == "model"}
+    single = {n: t for n, t in wanted.items() if not n.endswith(POOLED)}
+    for end, models in (("", wanted), ("_single", single)):
+        if models:
+            name, _ = best_of(models, task.metric, ALL)
+            facts[f"best{end}"] = best_row(name, test[name], task.metric)
+            facts[f"paired{end}"] = against(test[name], theirs, task.metric, draws)
     return result_rows(rows, ("kind",)), facts
 
 

@@ -78,6 +78,17 @@ def test_explain_names_features_and_words(trained: Path, shared_data: Path) -> N
     assert (trained / "explained" / "report.html").is_file()
 
 
+def test_predict_says_the_same_of_known_readings(trained: Path, shared_data: Path) -> None:
+    text = run(["predict", f"model={trained}", "to=said"], trained.parent, shared_data)
+    assert "readings" in text
+    said = pd.read_parquet(trained.parent / "said" / "predictions.parquet").set_index("trial")
+    before = pd.read_parquet(trained / "predictions.parquet").set_index("trial")
+    np.testing.assert_allclose(said["p"].loc[before.index], before["p"], atol=1e-5)
+    assert set(said.loc[before.index, "part"]) == {"val", "test"}
+    again = run(["predict", f"model={trained}", "to=said"], trained.parent, shared_data, code=2)
+    assert "not empty" in again
+
+
 def test_benchmark_compares_and_goes_on(tmp_path: Path, shared_data: Path) -> None:
     command = [
         "benchmark", "reading", "dataset=code_comprehension", "tasks=[accuracy]", "size=tiny",
