@@ -30,6 +30,7 @@ COMMANDS = {"compare", "datasets", "models", "methods", "metrics", "fetch"} | {
     "train",
     "benchmark",
     "predict",
+    "explain",
 }
 
 FENCE = re.compile(

@@ -61,6 +61,7 @@ def goal_settings(size: str, changes: Mapping[str, Any] | None = None) -> dict[s
     if size not in plain.sizes:
         raise UnknownNameError("size", size, list(map(str, plain.sizes)))
     base = {str(k): v for k, v in plain.items() if k not in NOT_SETTINGS}
+    base["dataset"] = next(str(d["dataset"]) for d in plain.defaults if "dataset" in d)
     made = OmegaConf.merge(base, plain.sizes[size])
     for key, value in (changes or {}).items():
         if key.split(".")[0] not in base:
@@ -420,11 +421,11 @@ def _task(cfg: DictConfig) -> None:
     call = this_call(NAME)
     write_text(call.folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_environment(call.folder, environment(), call.command)
-    own = [k for k in call.keys if k.split(".")[0] not in NOT_SETTINGS and not k.startswith("~")]
+    own = [k for k in call.keys if k.split(".")[0] not in (*NOT_SETTINGS, "dataset")]
     rows = run_goals(
         call.folder,
         size=str(cfg.size.name),
-        changes={k: OmegaConf.select(cfg, k) for k in own},
+        changes={"dataset": cfg.dataset.name, **{k: OmegaConf.select(cfg, k) for k in own}},
         root=original_path(cfg.root, call.base),
         publish=original_path(cfg.publish, call.base),
         command=call.command,

