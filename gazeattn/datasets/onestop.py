@@ -202,6 +202,8 @@ def parse_onestop(
     lost.extend(log)
     trials, log = check_trials(_trials(areas), source=f"{source}: ia")
     lost.extend(log)
+    # paragraphs and both versions of one article are one item of a split
+    item = trials.attrs["item"] = "article" if "article" in trials else "stimulus"
     table, log = check_fixations(
         _fixations(fixations, areas, lost, name), source=f"{source}: fixations"
     )
@@ -235,7 +237,7 @@ def parse_onestop(
             "screen": SCREEN,
             "labels": ("is_correct", "difficulty_level"),
             "counts": {"word_rows": len(report)},
-            "item": trials.attrs.get("item", "stimulus"),
+            "item": item,
             "unverified": list(_UNVERIFIED),
         },
         reports={"eyelink": report},
@@ -322,9 +324,8 @@ def _trials(areas: pd.DataFrame) -> pd.DataFrame:
     for column, kind in _TRIAL_FACTS.items():
         if column in rows:
             trials[column] = _typed(rows[column], kind, "ia")
-    if {"article_batch", "article_id"} <= set(trials):  # paragraphs and versions of one article
+    if {"article_batch", "article_id"} <= set(trials):
         trials["article"] = trials["article_batch"] + "_" + trials["article_id"]
-        trials.attrs["item"] = "article"
     return trials
 
 

@@ -12,6 +12,7 @@ import pytest
 from gazeattn.datasets import GazeDataset, load
 from gazeattn.datasets.layouts import lines_of, number_layouts
 from gazeattn.datasets.onestop import parse_onestop
+from gazeattn.datasets.splits import split
 from gazeattn.downloads import asset_path
 from gazeattn.errors import DataError, MissingAssetError
 
@@ -240,3 +241,12 @@ def test_slice_names_the_folders_it_looked_in(
         load("onestop_slice", root=tmp_path / "mine")
     for folder in (tmp_path / "shared" / "onestop_slice", tmp_path / "mine" / "onestop_slice"):
         assert str(folder) in str(caught.value)
+
+
+def test_versions_of_an_article_stay_together(slice_: GazeDataset) -> None:
+    """Both versions of a paragraph say the same: one in training would tell of the other."""
+    assert slice_.info["item"] == "article" == slice_.trials.attrs["item"]
+    divided = split(slice_, by="text", shares=(0.5, 0.0, 0.5))
+    parts = divided.table.merge(slice_.trials[["trial", "article"]], on="trial")
+    assert (parts.groupby("article")["part"].nunique() == 1).all()
+    assert parts["part"].nunique() == 2
