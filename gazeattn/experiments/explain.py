@@ -199,9 +199,7 @@ def without_word(trials: ReadingTrials, i: int, word: int) -> ReadingTrials:
     left = one.word[keep]
     starts = np.array([0, len(left)], dtype=np.int64)
     boxes = pd.DataFrame({"line": old[keep, place["line"]]})
-    values = fixation_features(
-        table[keep].reset_index(drop=True), starts, left, one.n_words, boxes
-    )
+    values = fixation_features(table[keep].reset_index(drop=True), starts, left, one.n_words, boxes)
     for name in ("landing", "entry"):
         values[:, place[name]] = old[keep, place[name]]
     gaze = one.gaze.copy()

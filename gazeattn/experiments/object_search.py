@@ -292,9 +292,7 @@ def trained(
         assert isinstance(model, ObjectAttentionTransformer)
         model.fit_statistics(parts.train)
         settings = training_of(config)
-        data = ObjectDataModule(
-            parts.train, parts.valid, batch_size=settings.batch_size, seed=seed
-        )
+        data = ObjectDataModule(parts.train, parts.valid, batch_size=settings.batch_size, seed=seed)
         found = train_network(model, data, folder, settings, seed=seed)
         write_json(done, {"epochs": found.epochs, "config": config})
     network = load_network(config, folder)

@@ -72,7 +72,8 @@ def run_early(
                         place = folder / "runs" / f"{name}_{share:g}_{fold}_{seed}"
                         if (place / "run.yaml").is_file() and read_run(place) != config:
                             raise DataError(
-                                f"the folder holds {name} in another configuration", source=place,
+                                f"the folder holds {name} in another configuration",
+                                source=place,
                                 hint="remove it, or choose another folder with hydra.run.dir=",
                             )
                         parts.append(

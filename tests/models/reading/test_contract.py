@@ -64,9 +64,7 @@ def fitted(name: str, trials: ReadingTrials, kind: str, y: np.ndarray, folder: P
     model = build(config, Target.fit(kind, y), features, encoder, seed=1)
     made = Fitted(model, features, encoder, task_of(kind))
     inputs = made.inputs(
-        trials.take(np.arange(len(trials)))
-        if kind == "classification"
-        else with_targets(trials, y)
+        trials.take(np.arange(len(trials))) if kind == "classification" else with_targets(trials, y)
     )
     if isinstance(model, ReadingNetwork):
         settings = training_of({**config, "training": {**config["training"], "max_epochs": 1}})
@@ -160,9 +158,7 @@ def test_text_only_is_blind_to_readers(
     assert (found.groupby("text")["p"].nunique() == 1).all()
 
 
-def test_models_of_gaze_tell_readers_of_a_text_apart(
-    trials: ReadingTrials, tmp_path: Path
-) -> None:
+def test_models_of_gaze_tell_readers_of_a_text_apart(trials: ReadingTrials, tmp_path: Path) -> None:
     y = trials.table["y"].to_numpy(dtype=float)
     for name in ("gaze_set", "extra_trees"):
         made = fitted(name, trials, "classification", y, tmp_path / name)
