@@ -91,14 +91,34 @@ def corpus_bleu(written: Sequence[str], true: Sequence[str]) -> float:
     return float(BLEU().corpus_score(list(written), [list(true)]).score / 100)
 
 
+def _rouge() -> Any:
+    """Return the scorer, and keep its log out of ours.
+
+    It imports absl, whose handler takes over the root logger and closes, when logging is set up
+    anew, whatever stood in for the standard error stream at that moment: that of a notebook or of
+    a test.
+    """
+    import logging
+    import sys
+
+    before = list(logging.root.handlers)
+    from rouge_score.rouge_scorer import RougeScorer
+
+    absl = sys.modules.get("absl.logging")
+    if absl is not None:
+        absl.get_absl_handler().python_handler.stream = sys.__stderr__
+    scorer = RougeScorer(["rougeL"], use_stemmer=False)
+    for handler in [h for h in logging.root.handlers if h not in before]:
+        logging.root.removeHandler(handler)
+    return scorer
+
+
 def rouge_l(written: Sequence[str], true: Sequence[str]) -> Floats:
     """Return ROUGE-L F1 of each sentence: longest common subsequence of words, not stemmed.
 
     Lin (2004), ROUGE: A Package for Automatic Evaluation of Summaries.
     """
-    from rouge_score.rouge_scorer import RougeScorer
-
-    scorer = RougeScorer(["rougeL"], use_stemmer=False)
+    scorer = _rouge()
     return np.array([scorer.score(b, a)["rougeL"].fmeasure for a, b in _pairs(written, true)])
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -106,3 +108,18 @@ def test_all_scores_have_one_value_per_question() -> None:
     assert all(v[1] == pytest.approx(1) for v in found.values())
     with pytest.raises(DataError, match="one true question"):
         g.generation_scores(["a"], ["b", "c"])
+
+
+def test_the_scorer_leaves_logging_and_streams_alone() -> None:
+    """Setting up logging anew must not close what stands in for standard error."""
+    script = (
+        "import io, logging.config, sys\n"
+        "mine = sys.stderr = io.StringIO()\n"
+        "from gazeattn.metrics.generation import rouge_l\n"
+        "rouge_l(['what is it'], ['what was it'])\n"
+        "assert not logging.root.handlers, logging.root.handlers\n"
+        "logging.config.dictConfig({'version': 1})\n"
+        "assert not mine.closed\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr + done.stdout
