@@ -115,6 +115,7 @@ def test_benchmark_compares_and_goes_on(tmp_path: Path, shared_data: Path) -> No
     assert "another configuration" in text
 
 
+@pytest.mark.slow
 def test_early_sees_beginnings(tmp_path: Path, shared_data: Path) -> None:
     text = run(
         ["benchmark", "early", "dataset=code_comprehension", "task=accuracy", "size=tiny",
@@ -133,12 +134,12 @@ def test_early_sees_beginnings(tmp_path: Path, shared_data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["train", "experiment=code_comprehension/acuracy"], "code_comprehension/accuracy"),
+        pytest.param(["train", "experiment=code_comprehension/acuracy"], "code_comprehension/accuracy", marks=pytest.mark.slow),
         (["train", ACCURACY, "model=tpp_gaze"], "predicts scanpaths"),
-        (["train", ACCURACY, "fold=9", "model=majority"], "fold"),
-        (["train", ACCURACY, "task.labl=x"], "task.label"),
+        pytest.param(["train", ACCURACY, "fold=9", "model=majority"], "fold", marks=pytest.mark.slow),
+        pytest.param(["train", ACCURACY, "task.labl=x"], "task.label", marks=pytest.mark.slow),
         (["benchmark", "reading", "dataset=osie"], "copco"),
-        (["benchmark", "reading", "dataset=copco", "tasks=[dyslexa]"], "dyslexia"),
+        pytest.param(["benchmark", "reading", "dataset=copco", "tasks=[dyslexa]"], "dyslexia", marks=pytest.mark.slow),
         (["benchmark", "early", "dataset=code_comprehension", "task=accuracy", "shares=[0]"],
          "above 0"),
         (["explain"], "model="),
@@ -153,6 +154,7 @@ def test_mistakes_get_one_clear_line(
     assert "Traceback" not in text
 
 
+@pytest.mark.slow
 def test_recipe_of_onestop_runs_on_its_sample(tmp_path: Path, shared_data: Path) -> None:
     run(
         ["train", "experiment=onestop_slice/difficulty", "model=text_only", "size=tiny", "fold=0",
