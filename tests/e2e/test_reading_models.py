@@ -36,6 +36,7 @@ def run(arguments: list[str], folder: Path, shared: Path, code: int = 0) -> str:
 
 
 ACCURACY = "experiment=code_comprehension/accuracy"
+SLOW = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +135,18 @@ def test_early_sees_beginnings(tmp_path: Path, shared_data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        pytest.param(["train", "experiment=code_comprehension/acuracy"], "code_comprehension/accuracy", marks=pytest.mark.slow),
+        pytest.param(
+            ["train", "experiment=code_comprehension/acuracy"],
+            "code_comprehension/accuracy",
+            marks=SLOW,
+        ),
         (["train", ACCURACY, "model=tpp_gaze"], "predicts scanpaths"),
-        pytest.param(["train", ACCURACY, "fold=9", "model=majority"], "fold", marks=pytest.mark.slow),
-        pytest.param(["train", ACCURACY, "task.labl=x"], "task.label", marks=pytest.mark.slow),
+        pytest.param(["train", ACCURACY, "fold=9", "model=majority"], "fold", marks=SLOW),
+        pytest.param(["train", ACCURACY, "task.labl=x"], "task.label", marks=SLOW),
         (["benchmark", "reading", "dataset=osie"], "copco"),
-        pytest.param(["benchmark", "reading", "dataset=copco", "tasks=[dyslexa]"], "dyslexia", marks=pytest.mark.slow),
+        pytest.param(
+            ["benchmark", "reading", "dataset=copco", "tasks=[dyslexa]"], "dyslexia", marks=SLOW
+        ),
         (["benchmark", "early", "dataset=code_comprehension", "task=accuracy", "shares=[0]"],
          "above 0"),
         (["explain"], "model="),
