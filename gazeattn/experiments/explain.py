@@ -149,7 +149,7 @@ def occlude_features(run: Run, part: str = "val", draws: int = 500) -> pd.DataFr
     inputs = run.fitted.inputs(trials)
     draw = Draws.of(trials.table["participant"], draws)
     base, base_drawn = _score(run, inputs, task, draw)
-    if run.name == "ensemble":
+    if run.fitted.model.own_features:
         raise CapabilityError(
             "an ensemble's members prepare their own features; explain one of its members instead"
         )

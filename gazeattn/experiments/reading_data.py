@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gazeattn.datamodules.reading import ReadingTrials, Text
+from gazeattn.datamodules.reading import ReadingTrials, Surprisal, Text
 from gazeattn.datamodules.reading_features import FIXATION, GAZE, TEXT
 from gazeattn.datamodules.reading_tasks import ReadingTask, n_folds, task_split, task_trials
 from gazeattn.datasets.splits import Split
@@ -98,6 +98,20 @@ def task_data(
     return replace(made, key=key)
 
 
+def surprisal_of(name: str | None, root: str | None) -> Surprisal | None:
+    """Return bits per word of a text under a language model; None where none is named."""
+    if name is None:
+        return None
+    from gazeattn.lm import LanguageModel
+
+    lm = LanguageModel.load(name, root=root)
+
+    def bits(texts: list[str]) -> np.ndarray:
+        return lm.surprisal(texts).weights if texts else np.zeros(0)
+
+    return bits
+
+
 def _make(
     task: ReadingTask, dataset: dict[str, Any], root: str | None,
     share: float, by: str, surprisal: str | None,
@@ -109,15 +123,7 @@ def _make(
     if task.published_as:
         options["predictions"] = True
     corpus = load(str(dataset["name"]), root=own or root, **options)
-    bits = None
-    if surprisal is not None:
-        from gazeattn.lm import LanguageModel
-
-        lm = LanguageModel.load(surprisal, root=root)
-
-        def bits(texts: list[str]) -> np.ndarray:
-            return lm.surprisal(texts).weights if texts else np.zeros(0)
-
+    bits = surprisal_of(surprisal, root)
     lost = LossLog()
     trials = task_trials(task, corpus, share=share, by=by, surprisal=bits, lost=lost)
     theirs = corpus.reports.get("predictions")

@@ -12,8 +12,10 @@ from omegaconf import OmegaConf
 
 from gazeattn import registry
 from gazeattn.datamodules.reading_tasks import ReadingTask, task_trials
+from gazeattn.datasets.splits import Split
 from gazeattn.errors import DataError, GazeattnError, UnknownNameError
 from gazeattn.experiments.building import read_run
+from gazeattn.experiments.reading_data import surprisal_of
 from gazeattn.experiments.reading_fitting import load
 from gazeattn.experiments.terminal import print_table
 from gazeattn.losses import LossLog
@@ -118,13 +120,10 @@ def predict_readings(options: Options) -> tuple[pd.DataFrame, Path]:
         load_dataset(name, root=own or root, **kept),
         share=float(prefix.get("share", 1.0)),
         by=str(prefix.get("by", "time")),
+        surprisal=surprisal_of(plain.get("surprisal"), root),
         lost=lost,
         labels=not options.dataset,
     )
-    if plain.get("surprisal"):
-        raise DataError(
-            "this model was trained with surprisal, which predict does not compute yet", source=run
-        )
     table = load(config, task, run, root).predict(trials)
     table.insert(3, "part", _parts(run, table["trial"]))
     with atomic_folder(to) as new:
@@ -136,18 +135,11 @@ def predict_readings(options: Options) -> tuple[pd.DataFrame, Path]:
 
 def _parts(run: Path, trials: pd.Series) -> pd.Series:
     """Return the part of each trial in the split of the training, missing for new ones."""
-    from gazeattn.datasets.splits import FORMAT
-
     path = run / "split.json"
     if not path.is_file():
         return pd.Series(pd.NA, index=trials.index, dtype="str")
-    import json
-
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if content.get("format") != FORMAT:
-        return pd.Series(pd.NA, index=trials.index, dtype="str")
-    rows = pd.DataFrame(content["rows"], columns=content["columns"])
-    known = dict(zip(rows["trial"], rows["part"], strict=True))
+    table = Split.load(path).table
+    known = dict(zip(table["trial"], table["part"], strict=True))
     return trials.map(known).astype("str")
 
 

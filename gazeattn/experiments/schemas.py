@@ -92,7 +92,6 @@ class ReadingBenchmarkConfig:
     accelerator: str = "auto"
     root: str | None = None
     fetch: bool = True
-    overwrite: bool = False
 
 
 @dataclass

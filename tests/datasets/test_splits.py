@@ -248,3 +248,18 @@ def test_no_split_of_any_table_leaks(data: st.DataObject) -> None:
         for column in columns:
             assert not set(rows[column]) & set(train[column])
     assert sorted(t.index) == sorted(trials["trial"])
+
+
+def test_published_folds_as_they_are_come_back_from_their_file(tmp_path: Path) -> None:
+    """Their regimes are mixed; what was saved is read again, and saving twice is no fault."""
+    trials = pd.DataFrame(
+        {"trial": ["a", "b", "c"], "participant": ["p", "q", "q"], "stimulus": ["s", "s", "s"]}
+    )
+    rows = {"fold": "0", "trial": ["a", "b", "c"], "part": ["train", "val", "test"],
+            "regime": [None, "unseen_reader", "unseen_reader"]}  # fmt: skip
+    divided = published(trials, pd.DataFrame(rows), fold=0, pure=False)
+    with pytest.raises(DataError):
+        divided.check()  # an item or reader is on both sides
+    path = divided.save(tmp_path / "split.json")
+    assert Split.load(path).digest == divided.digest
+    divided.save(path)

@@ -95,11 +95,15 @@ class ReadingModel(abc.ABC):
         Whether it sees no text, vectors of a frozen language model, or the tokens themselves.
     gaze_use : bool
         Whether it looks at the eyes at all; False for text-only and reader-blind baselines.
+    own_features : bool
+        Whether it makes its features from the trials by itself, so that changing scaled columns
+        does not reach it.
     target : Target
     """
 
     text_use: ClassVar[str] = "none"
     gaze_use: ClassVar[bool] = True
+    own_features: ClassVar[bool] = False
     target: Target
 
     @classmethod

@@ -130,6 +130,8 @@ class Ensemble(ReadingEstimator):
     trainer: Trainer | None = None
     gaze_use: ClassVar[bool] = True
 
+    own_features: ClassVar[bool] = True
+
     def __init__(
         self,
         target: Mapping[str, Any],
