@@ -251,11 +251,12 @@ def test_roberteye_trains_and_comes_back(
     goal: GoalTrials, encoder: TextEncoder, tmp_path: Path
 ) -> None:
     inputs, widths = inputs_of(RoberteyeSelection, goal, encoder)
-    net = net_of(RoberteyeSelection, widths, encoder, lr=0.02, hidden=16)
+    net = net_of(RoberteyeSelection, widths, encoder, lr=0.005, hidden=16)
     data = GoalDataModule(inputs, inputs, batch_size=4, pairs=True)
-    settings = Training(max_epochs=40, batch_size=4, patience=40)
+    settings = Training(max_epochs=60, batch_size=4, patience=60)
     done = train(net, data, tmp_path, settings, accelerator="cpu")
-    assert done.curves["val/loss"].min() < 0.75  # a guess: 0.9
+    # a guess: 0.9; text and question alone, by heart: 0.61 to 0.64; with fixations 0.28 to 0.41
+    assert done.curves["val/loss"].min() < 0.5
     held = torch.load(done.best, map_location="cpu", weights_only=True)
     one = net_of(RoberteyeSelection, widths, encoder, hidden=16)
     one.load_state_dict(held["state_dict"])
