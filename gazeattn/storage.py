@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import hashlib
 import json
 import os
@@ -15,20 +16,41 @@ from typing import Any
 import pandas as pd
 
 ENV_DATA = "GAZEATTN_DATA"
+_ROOT: contextvars.ContextVar[Path | None] = contextvars.ContextVar("root", default=None)
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder for downloaded and converted files.
 
-    The argument wins, then the environment variable ``GAZEATTN_DATA``, then
-    ``$XDG_CACHE_HOME/gazeattn`` (``~/.cache/gazeattn``). The folder need not exist yet.
+    The argument wins, then what `rooted` says, then the environment variable ``GAZEATTN_DATA``,
+    then ``$XDG_CACHE_HOME/gazeattn`` (``~/.cache/gazeattn``). The folder need not exist yet.
     """
     if root is not None:
         return Path(root).expanduser().resolve()
+    told = _ROOT.get()
+    if told is not None:
+        return told
     if os.environ.get(ENV_DATA):
         return Path(os.environ[ENV_DATA]).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser().resolve() / "gazeattn"
+
+
+@contextlib.contextmanager
+def rooted(root: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Make a folder the default of `data_root` inside the block; None changes nothing.
+
+    For what is made far from where the folder is known, such as a model that loads a language
+    model by its name; the folder itself is then no part of the model.
+    """
+    if root is None:
+        yield
+        return
+    token = _ROOT.set(data_root(root))
+    try:
+        yield
+    finally:
+        _ROOT.reset(token)
 
 
 def sha256(path: str | os.PathLike[str], chunk: int = 1 << 20) -> str:

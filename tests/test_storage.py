@@ -18,6 +18,7 @@ from gazeattn.storage import (
     atomic_folder,
     atomic_path,
     data_root,
+    rooted,
     sha256,
     write_json,
     write_parquet,
@@ -32,6 +33,12 @@ def test_data_root_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("GAZEATTN_DATA", str(tmp_path / "data"))
     assert data_root() == tmp_path / "data"
     assert data_root(tmp_path / "mine") == tmp_path / "mine"
+    with rooted(tmp_path / "told"):
+        assert data_root() == tmp_path / "told"
+        assert data_root(tmp_path / "mine") == tmp_path / "mine"
+        with rooted(None):
+            assert data_root() == tmp_path / "told"
+    assert data_root() == tmp_path / "data"
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:

@@ -10,10 +10,14 @@ import pandas as pd
 
 from gazeattn.datasets import GazeDataset
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.losses import LossLog
 
 
 def join_screens(
-    dataset: GazeDataset, by: Sequence[str], order: str = "trial_index"
+    dataset: GazeDataset,
+    by: Sequence[str],
+    order: str = "trial_index",
+    lost: LossLog | None = None,
 ) -> GazeDataset:
     """Return the data set with all trials of a group as one trial.
 
@@ -25,6 +29,8 @@ def join_screens(
         they are its id.
     order
         Column of the trial table by which its screens follow each other.
+    lost
+        Receives what is counted where fixations are put on words here.
 
     Returns
     -------
@@ -88,7 +94,7 @@ def join_screens(
         fixations["word"] = name.where(known)
     words = _words(dataset.words, screens)
     if "word" not in fixations or not fixations["word"].notna().any():
-        fixations = _placed(fixations, dataset, layout_of)
+        fixations = _placed(fixations, dataset, layout_of, lost)
     return replace(
         dataset,
         fixations=fixations.reset_index(drop=True),
@@ -121,7 +127,10 @@ def _words(words: pd.DataFrame, joined: dict[str, tuple[str, ...]]) -> pd.DataFr
 
 
 def _placed(
-    fixations: pd.DataFrame, dataset: GazeDataset, layout_of: dict[str, str]
+    fixations: pd.DataFrame,
+    dataset: GazeDataset,
+    layout_of: dict[str, str],
+    lost: LossLog | None,
 ) -> pd.DataFrame:
     """Put fixations on the words of their own screen, whose boxes overlap those of others."""
     from gazeattn.reading.areas import map_to_words
@@ -129,7 +138,9 @@ def _placed(
     own = fixations.assign(trial=fixations["page"], at=np.arange(len(fixations)))
     own = own.drop(columns=["word"], errors="ignore").sort_values(["trial", "index"], kind="stable")
     own["index"] = own.groupby("trial", sort=False).cumcount()
-    found, _ = map_to_words(own.drop(columns="at"), dataset.words, dataset.trials)
+    found, counted = map_to_words(own.drop(columns="at"), dataset.words, dataset.trials)
+    if lost is not None:
+        lost.extend(counted)
     name = found["trial"].map(layout_of).astype("str") + ":" + found["word"].astype("str")
     values = name.where(found["word"].notna()).to_numpy(dtype=object)
     out = np.empty(len(fixations), dtype=object)

@@ -139,7 +139,7 @@ def task_trials(
     item = task.item or str(dataset.info.get("item", "stimulus"))
     data = _where(dataset, task.where, lost)
     if task.join:
-        data = join_screens(data, task.join, task.order)
+        data = join_screens(data, task.join, task.order, lost)
     trials = reading_trials(data, share=share, by=by, surprisal=surprisal, lost=lost)
     if task.items is not None:
         trials = _with_items(trials, dataset, task, lost)

@@ -34,7 +34,7 @@ from gazeattn.models.goals.reconstruction import GoalWriter, WriterTraining
 from gazeattn.models.goals.retrieval import Retrieval
 from gazeattn.registry import goal_models
 from gazeattn.results import pack_rows, result_rows
-from gazeattn.storage import write_json, write_parquet, write_text
+from gazeattn.storage import rooted, write_json, write_parquet, write_text
 
 log = logging.getLogger(__name__)
 NAME = "goals"
@@ -302,7 +302,8 @@ def _done(
         return [(f.name.removesuffix(".predictions.parquet"), pd.read_parquet(f)) for f in files]
     log.info("%s: %s, fold %d, seed %d", task, name, fold, seed)
     if task == "selection":
-        found = select(goals, name, fold, seed, place, accelerator)
+        with rooted(goals.root):
+            found = select(goals, name, fold, seed, place, accelerator)
     else:
         found = reconstruct(goals, name, fold, seed, place)
     for label, table in found.items():

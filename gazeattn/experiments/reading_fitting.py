@@ -27,7 +27,7 @@ from gazeattn.experiments.training import BEST, train
 from gazeattn.losses import LossLog
 from gazeattn.models.reading._encoder import without_tokens
 from gazeattn.models.reading.base import ReadingEstimator, ReadingModel, ReadingNetwork, Target
-from gazeattn.storage import write_json, write_parquet
+from gazeattn.storage import rooted, write_json, write_parquet
 
 log = logging.getLogger(__name__)
 OWN = ("name", "training", "sizes", "limit")
@@ -111,6 +111,7 @@ def build(
     features: FittedFeatures,
     encoder: TextEncoder | None,
     seed: int = 0,
+    root: str | None = None,
 ) -> ReadingModel:
     """Return a model that has not been fitted.
 
@@ -124,6 +125,8 @@ def build(
         Where the model sees text.
     seed
         Of the initial weights.
+    root
+        Folder of downloads, for models that run a language model themselves.
     """
     kind = registry.reading_models.get(str(config["name"])).obj
     own = OWN if kind.text_use == "tokens" else (*OWN, "encoder")
@@ -134,7 +137,8 @@ def build(
     state = torch.get_rng_state()
     try:
         torch.manual_seed(seed)
-        made = kind(target.plain(), widths, **arguments)
+        with rooted(root):
+            made = kind(target.plain(), widths, **arguments)
     except TypeError as error:
         raise DataError(
             f"the configuration of {config['name']} does not fit its model", found=str(error)
@@ -175,7 +179,7 @@ def fit(
     features = FittedFeatures.fit(parts["train"], kind.choice(config), numeric)
     target = Target.fit(data.task.kind, y)
     encoder = encoder_of(config, kind, root)
-    model = build(config, target, features, encoder, seed)
+    model = build(config, target, features, encoder, seed, root)
     made = Fitted(model, features, encoder, data.task)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / FEATURES, {**features.plain(), "outcome": target.plain()})
@@ -195,7 +199,7 @@ def fit(
         )
         done = train(model, module, folder, settings, seed=seed, accelerator=accelerator)
         facts |= {"epochs": done.epochs, "val/loss": float(done.curves["val/loss"].min())}
-        made = replace(made, model=_best(kind, folder))
+        made = replace(made, model=_best(kind, folder, root))
     else:
         assert isinstance(model, ReadingEstimator)
         model.fit(inputs["train"], inputs["val"], seed)
@@ -204,13 +208,14 @@ def fit(
     return made
 
 
-def _best(kind: type[Any], folder: Path) -> ReadingNetwork:
+def _best(kind: type[Any], folder: Path, root: str | None) -> ReadingNetwork:
     path = folder / "checkpoints" / BEST
     if not path.is_file():
         raise DataError(
             "the run has no trained model", source=folder, expected=f"checkpoints/{BEST}"
         )
-    model = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    with rooted(root):
+        model = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
     assert isinstance(model, ReadingNetwork)
     return model.eval()
 
@@ -225,7 +230,7 @@ def load(config: Mapping[str, Any], task: ReadingTask, folder: Path, root: str |
     features = FittedFeatures.from_plain(content)
     encoder = encoder_of(config, kind, root)
     if issubclass(kind, ReadingNetwork):
-        return Fitted(_best(kind, folder), features, encoder, task)
+        return Fitted(_best(kind, folder, root), features, encoder, task)
     return Fitted(kind.load(folder / ESTIMATOR), features, encoder, task)
 
 

@@ -13,6 +13,7 @@ from gazeattn.datamodules.reading_features import names_of
 from gazeattn.datamodules.reading_joining import join_screens
 from gazeattn.datasets import GazeDataset
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.losses import LossLog
 
 from .made_readings import BY_HAND, dataset, words
 
@@ -54,6 +55,10 @@ def test_words_and_lines_go_on(word_ids: bool) -> None:
     assert made.text_column("position")[:10].tolist() == [k / 10 for k in range(10)]
     assert joined.words["index"].tolist() == list(range(10))
     assert joined.words["word"].is_unique and joined.stimuli == {}
+    lost = LossLog()
+    join_screens(screens(word_ids=word_ids), BY, "visit", lost)
+    # the fixation off the text is counted where fixations are put on words here
+    assert bool(len(lost)) is not word_ids
 
 
 def test_nothing_is_measured_between_screens() -> None:

@@ -108,7 +108,7 @@ def dense(sizes: Sequence[int], dropout: float) -> nn.Sequential:
     description="convolutions over duration, pupil and position of fixations",
     citation=CITATION,
     kind="network",
-    needs=("has_words",),
+    needs=("words",),
 )
 class AhnCNN(ReadingNetwork):
     """Three convolutions over fixations, pooled over the trial.
@@ -186,7 +186,7 @@ class AhnCNN(ReadingNetwork):
     description="bidirectional LSTM over duration, pupil and position of fixations",
     citation=CITATION,
     kind="network",
-    needs=("has_words",),
+    needs=("words",),
 )
 class AhnRNN(ReadingNetwork):
     """A bidirectional LSTM over fixations in their order.

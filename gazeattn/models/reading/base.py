@@ -221,7 +221,7 @@ def word_vectors(batch: ReadingBatch) -> tuple[Tensor, Tensor]:
     words : Tensor, shape (batch, n_words, width)
         Sums over each word's tokens; 0 for words without a token.
     first : Tensor, shape (batch, width)
-        Vector of the first token, which encoders use for the whole text.
+        Vector of the first token, which encoders use for the whole text; 0 where there is none.
     """
     n_texts, _, width = batch.vectors.shape
     n_words = batch.word_mask.shape[1]
@@ -230,7 +230,14 @@ def word_vectors(batch: ReadingBatch) -> tuple[Tensor, Tensor]:
     slot = torch.where(there, batch.token_word, torch.full_like(batch.token_word, n_words))
     sums = batch.vectors.new_zeros(n_texts, n_words + 1, width)
     sums.scatter_add_(1, slot.clamp_max(n_words)[..., None].expand(-1, -1, width), batch.vectors)
-    return sums[batch.which, :n_words], batch.vectors[batch.which, 0]
+    return sums[batch.which, :n_words], first_token(batch.vectors)[batch.which]
+
+
+def first_token(vectors: Tensor) -> Tensor:
+    """Return the vector of each text's first token, (n_texts, width); 0 where no text has any."""
+    if not vectors.shape[1]:
+        return vectors.new_zeros(len(vectors), vectors.shape[2])
+    return vectors[:, 0]
 
 
 def at_fixations(words: Tensor, batch: ReadingBatch) -> Tensor:

@@ -80,7 +80,7 @@ def content_class(words: Tensor, columns: Mapping[str, int]) -> Tensor:
     description="LSTMs over word categories and fixations, beside aggregates of the trial",
     citation="Reich, Prasse, Tschirner, Haller, Goldhammer & Jäger 2022, ETRA",
     kind="network",
-    needs=("has_words",),
+    needs=("words",),
 )
 class BEyeLSTM(ReadingNetwork):
     """BEyeLSTM: three sequences in the order of fixations and one block of global numbers.

@@ -137,7 +137,7 @@ def _pretrained(source: str) -> Any:
     description="the scanpath drawn as a picture, read by a small CNN or a vision model",
     citation="Shubi, Hadar & Berzak 2025, ACL",
     kind="network",
-    needs=("has_words",),
+    needs=("words",),
 )
 class ScanpathImage(ReadingNetwork):
     """A picture of the scanpath: discs for fixations, lines for saccades.

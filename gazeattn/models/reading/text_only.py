@@ -15,7 +15,7 @@ from gazeattn.datamodules.reading_scaling import FeatureChoice
 from gazeattn.datamodules.reading_texts import QUESTION, TEXT
 from gazeattn.errors import DataError
 from gazeattn.models.reading._text_parts import masked_softmax, token_vectors, vector_width
-from gazeattn.models.reading.base import ReadingNetwork
+from gazeattn.models.reading.base import ReadingNetwork, first_token
 from gazeattn.registry import register_reading_model
 
 
@@ -103,7 +103,7 @@ class TextOnly(ReadingNetwork):
         text = self.text(tokens, (batch.token_part == TEXT) & batch.token_mask)
         question = self.question(tokens, (batch.token_part == QUESTION) & batch.token_mask)
         # dropout is drawn per trial, not per text: trials of one text are samples of their own
-        return self.head(torch.cat([tokens[:, 0], text, question], -1)[batch.which])
+        return self.head(torch.cat([first_token(tokens), text, question], -1)[batch.which])
 
     def predict(self, inputs: ReadingInputs, batch_size: int = 64) -> Array:
         """Return predictions, made once per text: those of its readers are equal to the bit."""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gazeattn import registry
 from gazeattn.datamodules.reading import ReadingTrials
 from gazeattn.datamodules.reading_batches import ReadingDataModule
 from gazeattn.datamodules.reading_scaling import FittedFeatures
 from gazeattn.datamodules.reading_tasks import ReadingTask
-from gazeattn.datamodules.reading_texts import TextEncoder
+from gazeattn.datamodules.reading_texts import TextEncoder, Tokens
 from gazeattn.experiments.building import model_names, read_model, sized, training_of
 from gazeattn.experiments.reading_fitting import Fitted, build, encoder_of
 from gazeattn.experiments.training import train
 from gazeattn.models.reading.base import ReadingEstimator, ReadingNetwork, Target
 
+from . import made_texts
 from .made_fixations import readings
 
 NAMES = [n for n in model_names() if read_model(n)["name"] in registry.reading_models]
@@ -49,6 +52,10 @@ def trials() -> ReadingTrials:
     return ReadingTrials(
         table, made.fixations, made.word, made.starts, made.gaze, made.word_starts, made.texts
     )
+
+
+def kind_of(name: str) -> type:
+    return registry.reading_models.get(name).obj
 
 
 def task_of(kind: str) -> ReadingTask:
@@ -164,3 +171,23 @@ def test_models_of_gaze_tell_readers_of_a_text_apart(trials: ReadingTrials, tmp_
         made = fitted(name, trials, "classification", y, tmp_path / name)
         found = made.predict(trials).assign(text=trials.table["text"])
         assert (found.groupby("text")["p"].nunique() > 1).all(), name
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in registry.reading_models.names() if kind_of(n).text_use == "vectors"]
+)
+def test_texts_without_any_token(name: str) -> None:
+    inputs = made_texts.hard_case()
+    nothing = Tokens(
+        np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int8),
+        np.zeros((0, made_texts.WIDTHS["vectors"]), np.float32),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = kind_of(name)(made_texts.TWO, made_texts.WIDTHS)
+    alone = replace(inputs, tokens=(nothing,) * 4)
+    out = made_texts.out_of(model, alone, range(6))
+    assert bool(torch.isfinite(out).all())
+    # beside a text with tokens a text without any has the same output
+    mixed = replace(inputs, tokens=(nothing, *inputs.tokens[1:]))
+    beside = made_texts.out_of(model, mixed, range(6))
+    torch.testing.assert_close(beside[[0, 4]], out[[0, 4]], atol=1e-5, rtol=0)
