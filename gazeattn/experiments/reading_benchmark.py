@@ -58,8 +58,32 @@ def tasks_of(dataset: str) -> dict[str, ReadingTask]:
 
 
 def kind_of(name: str, cfg: ReadingBenchmarkConfig) -> str:
-    """Return whether a row is of a model or of a baseline."""
+    """Return whether a row is of a model, of a baseline, or of a variant of a model."""
+    if name in cfg.variants:
+        return "variant"
     return "baseline" if name in cfg.baselines else "model"
+
+
+def config_of(label: str, cfg: ReadingBenchmarkConfig) -> dict[str, Any]:
+    """Return the configuration of a row: a model's, or a variant's with its changes.
+
+    Raises
+    ------
+    UnknownNameError
+        No such model, or the model has no such argument.
+    DataError
+        A variant does not say of which model it is.
+    """
+    if label not in cfg.variants:
+        return sized(read_model(label), cfg.size.name)
+    changes = dict(cfg.variants[label])
+    if "of" not in changes:
+        raise DataError(f"the variant {label} is of no model", expected="of: NAME of a model")
+    config = sized(read_model(str(changes.pop("of"))), cfg.size.name)
+    for key in changes:
+        if key not in config:
+            raise UnknownNameError(f"argument of {config['name']}", str(key), sorted(config))
+    return {**config, **changes}
 
 
 @dataclass
@@ -86,7 +110,7 @@ class Runner:
 
     def run(self, label: str, seed: int, fold: int) -> pd.DataFrame:
         """Return the predictions of one model, fitted now or before."""
-        config = sized(read_model(label), self.cfg.size.name)
+        config = config_of(label, self.cfg)
         folder = self.folder / "runs" / f"{label}_{fold}_{seed}"
         if (folder / "run.yaml").is_file() and read_run(folder) != config:
             raise DataError(
@@ -118,7 +142,7 @@ class Runner:
 
     def seeds(self, label: str) -> list[int]:
         """Return the seeds of a model: baselines without chance have one."""
-        kind = registry.reading_models.get(str(read_model(label)["name"]))
+        kind = registry.reading_models.get(str(config_of(label, self.cfg)["name"]))
         fixed = kind.info.get("kind") == "baseline"
         return [int(self.cfg.seeds[0])] if fixed else [int(s) for s in self.cfg.seeds]
 
@@ -253,9 +277,12 @@ def publish(runner: Runner, rows: pd.DataFrame, facts: Mapping[str, Any]) -> Pat
 
 def plan_of(runner: Runner) -> Iterable[tuple[str, int, int]]:
     """Return what is to be fitted: cheap and first seeds first, so that a table is soon whole."""
-    names = (*runner.cfg.baselines, *runner.cfg.models)
+    cfg = runner.cfg
+    names = (*cfg.baselines, *cfg.models)
     networks = {
-        n: issubclass(registry.reading_models.get(str(read_model(n)["name"])).obj, ReadingNetwork)
+        n: issubclass(
+            registry.reading_models.get(str(config_of(n, cfg)["name"])).obj, ReadingNetwork
+        )
         for n in names
     }
     for learned in (False, True):
@@ -343,7 +370,7 @@ def run_benchmark(
     root = original_path(cfg.root, base)
     cfg.publish = original_path(cfg.publish, base)
     for label in (*cfg.models, *cfg.baselines, *cfg.pooled):
-        config = sized(read_model(label), cfg.size.name)
+        config = config_of(label, cfg)
         for task in chosen.values():
             check_model(config, task)
         ensure_encoder(config, root, cfg.fetch)

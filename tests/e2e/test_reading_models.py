@@ -93,17 +93,21 @@ def test_predict_says_the_same_of_known_readings(trained: Path, shared_data: Pat
 def test_benchmark_compares_and_goes_on(tmp_path: Path, shared_data: Path) -> None:
     command = [
         "benchmark", "reading", "dataset=code_comprehension", "tasks=[accuracy]", "size=tiny",
-        "models=[extra_trees,ahn_cnn]", "baselines=[majority,item_mean]", "pooled=[extra_trees]",
+        "models=[extra_trees,ahn_cnn,gaze_set-no_fixations]", "baselines=[majority,item_mean]",
+        "pooled=[extra_trees]",
         "seeds=[0]", "folds=[0,1]", "hydra.run.dir=bench", "publish=out",
     ]  # fmt: skip
     text = run(command, tmp_path, shared_data)
     assert "auroc, test" in text and "extra_trees+reader" in text
     made = json.loads((tmp_path / "out" / "code_comprehension.json").read_text(encoding="utf-8"))
-    assert made["best"]["model"] in ("extra_trees", "ahn_cnn")
+    assert made["best"]["model"] in ("extra_trees", "extra_trees+reader", "ahn_cnn")
     assert {"all", "unseen_text", "unseen_reader"} <= set(made["best"])
     rows = pd.DataFrame(made["rows"])
     chance = rows[(rows["model"] == "majority") & (rows["metric"] == "auroc")]
     assert np.allclose(chance["value"], 0.5)
+    assert set(rows.loc[rows["model"] == "gaze_set-no_fixations", "kind"]) == {"variant"}
+    held = tmp_path / "bench" / "accuracy" / "runs" / "gaze_set-no_fixations_0_0" / "run.yaml"
+    assert "fixation_branch: false" in held.read_text(encoding="utf-8")
     assert made["runs"][0]["command"].startswith("gazeattn benchmark reading")
     fitted = tmp_path / "bench" / "accuracy" / "runs" / "ahn_cnn_1_0"
     stamp = (fitted / "predictions.parquet").stat().st_mtime_ns
