@@ -33,6 +33,8 @@ from gazeattn.storage import write_json, write_parquet, write_text
 log = logging.getLogger(__name__)
 NAME = "reading"
 POOLED = "+reader"
+REFIT = "+val"
+"""Ends the name of a model that is fitted again, once chosen, with the validation readings too."""
 REGIMES = (ALL, "unseen_text", "unseen_reader", "unseen_both")
 INTERVALS = "mean over folds and seeds; 95 % intervals over readers"
 
@@ -108,9 +110,15 @@ class Runner:
         wanted = range(self.data.n_folds) if self.cfg.folds is None else self.cfg.folds
         return [int(f) for f in wanted]
 
+    @property
+    def again(self) -> list[str]:
+        """Names of the models that are fitted a second time, with the validation readings."""
+        return [n + REFIT for n in self.cfg.refit if n in self.cfg.models]
+
     def run(self, label: str, seed: int, fold: int) -> pd.DataFrame:
         """Return the predictions of one model, fitted now or before."""
-        config = config_of(label, self.cfg)
+        refit = label.endswith(REFIT)
+        config = config_of(label.removesuffix(REFIT), self.cfg)
         folder = self.folder / "runs" / f"{label}_{fold}_{seed}"
         if (folder / "run.yaml").is_file() and read_run(folder) != config:
             raise DataError(
@@ -120,13 +128,13 @@ class Runner:
             )
         return fit_and_predict(
             config, self.data, fold, folder,
-            seed=seed, root=self.root, accelerator=self.cfg.accelerator,
+            seed=seed, root=self.root, accelerator=self.cfg.accelerator, refit=refit,
         )  # fmt: skip
 
     def collect(self) -> None:
         """Read all predictions that are there; a model counts with seeds that have all folds."""
         self.tables = {}
-        for label in (*self.cfg.models, *self.cfg.baselines):
+        for label in (*self.cfg.models, *self.cfg.baselines, *self.again):
             parts = []
             for seed in self.seeds(label):
                 paths = [
@@ -136,12 +144,32 @@ class Runner:
                     parts += [pd.read_parquet(p) for p in paths]
             if parts:
                 self.tables[label] = pd.concat(parts, ignore_index=True)
-        for label in self.cfg.pooled:
+        for label in self.again:
             if label in self.tables:
-                self.tables[label + POOLED] = pooled(self.tables[label])
+                self.tables[label] = self._validated(label)
+        for label in self.cfg.pooled:
+            for name in (label, label + REFIT):
+                if name in self.tables:
+                    self.tables[name + POOLED] = pooled(self.tables[name])
+
+    def _validated(self, label: str) -> pd.DataFrame:
+        """Return the predictions of a refitted model, before whose refit validation was told."""
+        own = self.tables[label]
+        before = self.tables.get(label.removesuffix(REFIT))
+        if before is None:
+            return own
+        seen = before["seed"].isin(own["seed"]) & (before["part"] == "val")
+        return pd.concat([own, before[seen]], ignore_index=True)
+
+    def released(self, name: str) -> str:
+        """Return the fitted form of a chosen model that is tested: the refitted one if any."""
+        pool = POOLED if name.endswith(POOLED) else ""
+        again = name.removesuffix(POOLED) + REFIT + pool
+        return again if again in self.tables else name
 
     def seeds(self, label: str) -> list[int]:
         """Return the seeds of a model: baselines without chance have one."""
+        label = label.removesuffix(REFIT)
         kind = registry.reading_models.get(str(config_of(label, self.cfg)["name"]))
         fixed = kind.info.get("kind") == "baseline"
         return [int(self.cfg.seeds[0])] if fixed else [int(s) for s in self.cfg.seeds]
@@ -197,28 +225,31 @@ def summary(runner: Runner) -> tuple[pd.DataFrame, dict[str, Any]]:
     theirs = published_tables(runner.data)
     rows: list[dict[str, Any]] = []
     kinds = {
-        **{n: kind_of(n.removesuffix(POOLED), cfg) for n in runner.tables},
+        **{n: kind_of(n.removesuffix(POOLED).removesuffix(REFIT), cfg) for n in runner.tables},
         **dict.fromkeys(theirs, "published"),
     }
     test = {n: t[t["part"] == "test"] for n, t in runner.tables.items()}
     for name, table in {**test, **theirs}.items():
         pool = name.endswith(POOLED)
         convention = INTERVALS + ("; averaged over the reader's readings" if pool else "")
+        if REFIT in name:
+            convention += "; fitted again with the validation readings once chosen"
         for row in score_rows(table, task, draws):
             rows.append({**runner.fixed, "model": name, "kind": kinds[name],
                          "convention": convention, **row})  # fmt: skip
-        if name in runner.tables:
+        if name in runner.tables and REFIT not in name:
             valid = runner.tables[name]
             value, _ = over_folds(valid[valid["part"] == "val"], task.metric, ALL)
             rows.append({**runner.fixed, "model": name, "kind": kinds[name], "regime": ALL,
                          "fold": "mean", "metric": f"{task.metric}_validation", "value": value,
                          "convention": "validation part"})  # fmt: skip
     facts: dict[str, Any] = {}
-    wanted = {n: t[t["part"] == "val"] for n, t in runner.tables.items() if kinds[n] == "model"}
+    mine = {n: t for n, t in runner.tables.items() if kinds[n] == "model" and REFIT not in n}
+    wanted = {n: t[t["part"] == "val"] for n, t in mine.items()}
     single = {n: t for n, t in wanted.items() if not n.endswith(POOLED)}
     for end, models in (("", wanted), ("_single", single)):
         if models:
-            name, _ = best_of(models, task.metric, ALL)
+            name = runner.released(best_of(models, task.metric, ALL)[0])
             facts[f"best{end}"] = best_row(name, test[name], task.metric)
             facts[f"paired{end}"] = against(test[name], theirs, task.metric, draws)
     return result_rows(rows, ("kind",)), facts
@@ -278,12 +309,10 @@ def publish(runner: Runner, rows: pd.DataFrame, facts: Mapping[str, Any]) -> Pat
 def plan_of(runner: Runner) -> Iterable[tuple[str, int, int]]:
     """Return what is to be fitted: cheap and first seeds first, so that a table is soon whole."""
     cfg = runner.cfg
-    names = (*cfg.baselines, *cfg.models)
+    names = (*cfg.baselines, *cfg.models, *runner.again)
+    kinds = {n: str(config_of(n.removesuffix(REFIT), cfg)["name"]) for n in names}
     networks = {
-        n: issubclass(
-            registry.reading_models.get(str(config_of(n, cfg)["name"])).obj, ReadingNetwork
-        )
-        for n in names
+        n: issubclass(registry.reading_models.get(k).obj, ReadingNetwork) for n, k in kinds.items()
     }
     for learned in (False, True):
         for position in range(len(runner.cfg.seeds)):
@@ -369,10 +398,15 @@ def run_benchmark(
     chosen = {n: t for n, t in tasks.items() if cfg.tasks is None or n in cfg.tasks}
     root = original_path(cfg.root, base)
     cfg.publish = original_path(cfg.publish, base)
-    for label in (*cfg.models, *cfg.baselines, *cfg.pooled):
+    for label in dict.fromkeys((*cfg.models, *cfg.baselines, *cfg.pooled, *cfg.refit)):
         config = config_of(label, cfg)
         for task in chosen.values():
-            check_model(config, task)
+            kind = check_model(config, task)
+            if label in cfg.refit and issubclass(kind, ReadingNetwork):
+                raise DataError(
+                    f"{label} stops by its validation readings: it cannot be fitted with them",
+                    expected="refit= names estimators",
+                )
         ensure_encoder(config, root, cfg.fetch)
     if not cfg.seeds:
         raise DataError("a benchmark needs a seed", expected="seeds=[0]")

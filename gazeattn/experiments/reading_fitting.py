@@ -85,11 +85,35 @@ class Fitted:
         return table.assign(**{f"p{k}": values[:, k] for k in range(values.shape[1])})
 
 
-def parts_of(data: TaskData, split: Split) -> dict[str, ReadingTrials]:
-    """Return the trials of each part; those without a target are not in training."""
+def parts_of(data: TaskData, split: Split, refit: bool = False) -> dict[str, ReadingTrials]:
+    """Return the trials of each part; those without a target are not in training.
+
+    With `refit` the validation part is in training too, and there is none to validate on.
+    """
     parts = {p: data.trials.part(split, p) for p in ("train", "val", "test")}
+    if refit:
+        both = {*split.trials("train"), *split.trials("val")}
+        parts["train"] = data.trials.take(np.array([t in both for t in data.trials.trial], bool))
+        parts["val"] = data.trials.take(np.zeros(len(data.trials), dtype=bool))
+        _check_unseen(split, parts)
     known = parts["train"].table["y"].notna().to_numpy()
     return {**parts, "train": parts["train"].take(known)}
+
+
+def _check_unseen(split: Split, parts: Mapping[str, ReadingTrials]) -> None:
+    """Raise where validation has readers or texts that the test part calls unseen."""
+    seen, test = parts["train"].table, parts["test"].table
+    regime = split.of(test["trial"])["regime"].to_numpy().astype(str)
+    for column, regimes in (
+        ("participant", ("unseen_reader", "unseen_both")),
+        (ITEM, ("unseen_text", "unseen_both")),
+    ):
+        new = set(test.loc[np.isin(regime, regimes), column]) & set(seen[column])
+        if new:
+            raise DataError(
+                f"the test part has a {column} as unseen that validation has",
+                found=sorted(map(str, new))[0], hint="without refit",
+            )  # fmt: skip
 
 
 def encoder_of(
@@ -158,6 +182,7 @@ def fit(
     seed: int = 0,
     root: str | None = None,
     accelerator: str = "auto",
+    refit: bool = False,
 ) -> Fitted:
     """Fit a model on the training part of a fold, or read it where the folder has it.
 
@@ -169,11 +194,20 @@ def fit(
     folder
         Receives the model; an unfinished training in it is gone on with.
     seed, root, accelerator
+    refit
+        Also with the validation readings; for estimators, which do without.
+
+    Raises
+    ------
+    DataError
+        A network was to be fitted with the readings that tell it when to stop.
     """
     if (folder / DONE).is_file():
         return load(config, data.task, folder, root)
     kind = registry.reading_models.get(str(config["name"])).obj
-    parts = parts_of(data, data.split(fold))
+    if refit and issubclass(kind, ReadingNetwork):
+        raise DataError(f"{config['name']} stops by its validation readings: refit needs them")
+    parts = parts_of(data, data.split(fold), refit)
     y = parts["train"].table["y"].to_numpy(dtype=np.float64)
     numeric = y if data.task.kind == "regression" else None
     features = FittedFeatures.fit(parts["train"], kind.choice(config), numeric)
@@ -252,13 +286,18 @@ def predictions(
 
 def fit_and_predict(
     config: Mapping[str, Any], data: TaskData, fold: int, folder: Path, *,
-    seed: int = 0, root: str | None = None, accelerator: str = "auto",
+    seed: int = 0, root: str | None = None, accelerator: str = "auto", refit: bool = False,
 ) -> pd.DataFrame:  # fmt: skip
-    """Return the predictions of a fold, from the folder where they are there."""
+    """Return the predictions of a fold, from the folder where they are there.
+
+    Those for validation and test; of a model that was fitted with validation (`refit`), for test.
+    """
     path = folder / PREDICTIONS
     if path.is_file():
         return pd.read_parquet(path)
-    fitted = fit(config, data, fold, folder, seed=seed, root=root, accelerator=accelerator)
-    found = predictions(fitted, data, fold, seed)
+    fitted = fit(
+        config, data, fold, folder, seed=seed, root=root, accelerator=accelerator, refit=refit
+    )
+    found = predictions(fitted, data, fold, seed, ("test",) if refit else ("val", "test"))
     write_parquet(path, found)
     return found

@@ -84,6 +84,7 @@ class ReadingBenchmarkConfig:
     models: list[str] = field(default_factory=list)
     baselines: list[str] = field(default_factory=list)
     pooled: list[str] = field(default_factory=list)
+    refit: list[str] = field(default_factory=list)
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
     fit: bool = True
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2])

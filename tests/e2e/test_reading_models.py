@@ -100,7 +100,7 @@ def test_benchmark_compares_and_goes_on(tmp_path: Path, shared_data: Path) -> No
     text = run(command, tmp_path, shared_data)
     assert "auroc, test" in text and "extra_trees+reader" in text
     made = json.loads((tmp_path / "out" / "code_comprehension.json").read_text(encoding="utf-8"))
-    assert made["best"]["model"] in ("extra_trees", "extra_trees+reader", "ahn_cnn")
+    assert made["best"]["model"] in ("extra_trees+val", "extra_trees+val+reader", "ahn_cnn")
     assert {"all", "unseen_text", "unseen_reader"} <= set(made["best"])
     rows = pd.DataFrame(made["rows"])
     chance = rows[(rows["model"] == "majority") & (rows["metric"] == "auroc")]

@@ -11,10 +11,11 @@ import pytest
 
 from gazeattn.datamodules.reading_tasks import ReadingTask
 from gazeattn.datasets.splits import Split
+from gazeattn.errors import DataError
 from gazeattn.experiments.building import read_model, sized
 from gazeattn.experiments.reading_benchmark import tasks_of
 from gazeattn.experiments.reading_data import TaskData, task_data
-from gazeattn.experiments.reading_fitting import fit, parts_of, predictions
+from gazeattn.experiments.reading_fitting import fit, fit_and_predict, parts_of, predictions
 from gazeattn.models.reading.base import ReadingNetwork
 
 FOLD = 1
@@ -56,6 +57,40 @@ def elsewhere(data: TaskData) -> TaskData:
     changed = replace(trials, table=table, fixations=fixations, word=word, gaze=gaze)
     same = {f.name: getattr(data, f.name) for f in fields(TaskData)}
     return Fixed(**{**same, "trials": changed}, origin=data)
+
+
+def test_a_refit_knows_validation_and_no_more(whole: TaskData, tmp_path: Path) -> None:
+    config = sized(read_model("extra_trees"), "tiny")
+    plain = fit_and_predict(config, whole, FOLD, tmp_path / "plain")
+    again = fit_and_predict(config, whole, FOLD, tmp_path / "again", refit=True)
+    assert set(plain["part"]) == {"val", "test"} and set(again["part"]) == {"test"}
+    tested = plain[plain["part"] == "test"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(again.drop(columns="p"), tested.drop(columns="p"))
+    assert not np.allclose(again["p"], tested["p"])
+    # what is tested changes nothing of it either, and what is validated does
+    fitted = [fit(config, d, FOLD, tmp_path / f"{k}", refit=True)
+              for k, d in enumerate((whole, elsewhere(whole)))]  # fmt: skip
+    assert fitted[0].features.digest == fitted[1].features.digest
+    parts = parts_of(whole, whole.split(FOLD), refit=True)
+    table = whole.split(FOLD).table
+    known = set(table.loc[table["part"].isin(["train", "val"]), "trial"])
+    assert set(parts["train"].trial) <= known and not len(parts["val"])
+    assert len(parts["train"]) == whole.trials.table.set_index("trial")["y"].loc[
+        sorted(known)].notna().sum()  # fmt: skip
+
+
+def test_refits_that_are_refused(whole: TaskData, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="stops by its validation readings"):
+        fit(sized(read_model("ahn_cnn"), "tiny"), whole, FOLD, tmp_path, refit=True)
+    table = whole.split(FOLD).table.copy()
+    new = table["regime"].isin(["unseen_reader", "unseen_both"]) & (table["part"] == "test")
+    reader = table["trial"].map(whole.trials.table.set_index("trial")["participant"])
+    of = reader[new].value_counts()
+    first = table.index[new & (reader == of.index[0])][0]
+    assert of.iloc[0] > 1
+    table.loc[first, ["part", "regime"]] = ["val", "unseen_reader"]
+    with pytest.raises(DataError, match="that validation has"):
+        parts_of(whole, replace(whole.split(FOLD), table=table), refit=True)
 
 
 @pytest.mark.parametrize(
