@@ -138,6 +138,7 @@ scanpath_models = Registry("scanpath model", ("gazeattn.models.scanpath.*",))
 joint_models = Registry("joint model", ("gazeattn.models.joint.*",))
 reading_models = Registry("reading model", ("gazeattn.models.reading.*",))
 goal_models = Registry("goal model", ("gazeattn.models.goals.*",))
+gaze_priors = Registry("gaze prior", ("gazeattn.models.gaze_prior.*",))
 
 register_dataset = datasets.register
 register_model = models.register
@@ -149,3 +150,4 @@ register_scanpath_model = scanpath_models.register
 register_joint_model = joint_models.register
 register_reading_model = reading_models.register
 register_goal_model = goal_models.register
+register_gaze_prior = gaze_priors.register
