@@ -169,6 +169,7 @@ _BENCHMARKS = {
     "reading": "goals, comprehension and traits of readers from their eye movements",
     "early": "the same from the first part of each reading",
     "goals": "which question a reader had in mind: chosen among candidates, or written",
+    "gaze_fit": "gaze of unseen developers on unseen code, learned and by baselines",
 }
 
 
@@ -204,6 +205,7 @@ _MAINS = {
     "benchmark_search_asymmetry": ("benchmark_apps", "search_asymmetry"),
     "benchmark_reading": ("reading_benchmark", "main"),
     "benchmark_goals": ("goals", "main"),
+    "benchmark_gaze_fit": ("gaze_fit", "main"),
     "benchmark_early": ("reading_early", "main"),
 }
 

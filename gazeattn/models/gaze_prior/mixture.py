@@ -54,17 +54,24 @@ class GazeMixture(nn.Module):
         Units between a state and the parameters of its mixture.
     content
         Rank of the score of content; 0: places alone count.
+    normalise
+        States are normalised first, as between blocks; False for columns on a common scale.
     """
 
     def __init__(
-        self, width: int, components: int = 4, hidden: int = 128, content: int = 0
+        self,
+        width: int,
+        components: int = 4,
+        hidden: int = 128,
+        content: int = 0,
+        normalise: bool = True,
     ) -> None:
         super().__init__()
         if components < 1 or content < 0:
             raise DataError("a mixture has components", expected="components of 1 or more, "
                             "content of 0 or more", found=(components, content))  # fmt: skip
         self.width, self.components, self.content = int(width), int(components), int(content)
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width) if normalise else nn.Identity()
         self.net = nn.Sequential(
             nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, 3 * components)
         )
@@ -79,7 +86,7 @@ class GazeMixture(nn.Module):
         even = (torch.arange(k) + 0.5) / k
         self.register_buffer("even", torch.logit(even), persistent=False)
         if content:
-            self.key_norm = nn.LayerNorm(width)
+            self.key_norm = nn.LayerNorm(width) if normalise else nn.Identity()
             self.query = nn.Linear(width, content, bias=False)
             self.key = nn.Linear(width, content, bias=False)
             self.own = nn.Linear(width, 1, bias=False)
