@@ -284,7 +284,8 @@ _FREE = ("tasks", "selection", "reconstruction", "seeds", "folds", "draws")
 
 def _units(settings: Mapping[str, Any], name: str, task: str) -> list[tuple[int, int]]:
     entry = goal_models.get(name)
-    llm = task == "reconstruction" or issubclass(entry.obj, LlmSelection)
+    slow = getattr(entry.obj, "pairs", False)  # an encoder over every candidate
+    llm = task == "reconstruction" or slow or issubclass(entry.obj, LlmSelection)
     every = list(range(int(settings["n_folds"])))
     folds = settings["folds"] if settings["folds"] is not None else every
     if llm and settings["limits"]["folds"] is not None:
