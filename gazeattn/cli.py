@@ -224,8 +224,11 @@ def _fetch(options: argparse.Namespace) -> int:
 
     assets, corpora = [], []
     for name in options.names:
+        if name == SUMMARIES:
+            continue
         if name not in ASSETS and name not in registry.datasets:
-            raise UnknownNameError("data set or model", name, [*ASSETS, *registry.datasets.names()])
+            known = [*ASSETS, *registry.datasets.names(), SUMMARIES]
+            raise UnknownNameError("data set or model", name, known)
         info = registry.datasets.get(name).info if name in registry.datasets else {}
         if name in ASSETS:
             assets.append(name)
@@ -243,7 +246,17 @@ def _fetch(options: argparse.Namespace) -> int:
         with StageProgress() as bar:
             path = fetch_corpus(name, options.root, functools.partial(bar.update, name))
         print(f"{name}: {path}")
+    if SUMMARIES in options.names:
+        from gazeattn.experiments.terminal import StageProgress
+        from gazeattn.summaries.packages import fetch_summaries
+
+        with StageProgress() as bar:
+            path = fetch_summaries(options.root, bar.update)
+        print(f"{SUMMARIES}: {path}")
     return 0
+
+
+SUMMARIES = "code_summaries"
 
 
 def _inspect(options: argparse.Namespace) -> int:
