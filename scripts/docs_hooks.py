@@ -10,7 +10,8 @@ A new room or a newly registered thing appears in the documentation without a se
   one row per model, means over seeds with the means of their intervals. A word COLUMN=VALUE
   among the metrics keeps the rows with this value alone.
 - a line ``<!-- regimes: NAME METRIC -->`` becomes a table of ``docs/results/NAME.json`` with one
-  row per model and one column per regime of a task in reading.
+  row per model and one column per regime of a task in reading; ``<!-- paired: NAME -->`` one of the
+  released models' differences to the best published ones.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from mkdocs.structure.files import File, Files
 REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "gazeattn"
 CONF = REPOSITORY / "conf"
-MARK = re.compile(r"^<!-- (registry|conf|results|regimes): (\w+)((?: [\w=]+)*) -->$", re.MULTILINE)
+MARK = re.compile(
+    r"^<!-- (registry|conf|results|regimes|paired): (\w+)((?: [\w=]+)*) -->$", re.MULTILINE
+)
 PRIVATE_ROOMS = {"cli"}  # the command line has its own page
 FACTS = (
     *("task", "size", "licence", "family", "bounds", "formula", "citation", "description"),
@@ -133,7 +136,7 @@ def regimes_table(name: str, metric: str) -> str:
     content = json.loads((REPOSITORY / "docs" / "results" / f"{name}.json").read_text("utf-8"))
     cells: dict[str, dict[str, Any]] = {}
     for row in content["rows"]:
-        if row["metric"] == metric and row["fold"] == "mean":
+        if row["metric"] == metric and row["fold"] == "mean" and not row.get("reference"):
             cells.setdefault(f"{row['model']} ({row['kind']})", {})[row["regime"]] = row
     shown = [r for r in REGIMES if any(r in c for c in cells.values())]
     order = sorted(cells, key=lambda m: -cells[m].get("all", {}).get("value", -1e9))
@@ -146,6 +149,20 @@ def regimes_table(name: str, metric: str) -> str:
         f"`docs/results/{name}.json` has every row with its command."
     )
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + f"\n\n{size}"
+
+
+def paired_table(name: str) -> str:
+    """Return a Markdown table of differences to the best published model of each regime."""
+    content = json.loads((REPOSITORY / "docs" / "results" / f"{name}.json").read_text("utf-8"))
+    rows = [["released model", *(r.replace("_", " ") for r in REGIMES)], ["---"] * 5]
+    for end in ("", "_single"):
+        found = content.get(f"paired{end}") or {}
+        rows.append([
+            content[f"best{end}"]["model"],
+            *(f"{figure([{**found[r], 'value': found[r]['difference']}])} against "
+              f"{found[r]['against']}" if r in found else "" for r in REGIMES),
+        ])  # fmt: skip
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def figure(rows: list[Any]) -> str:
@@ -166,6 +183,8 @@ def replacement(kind: str, name: str, rest: str = "") -> str:
         return results_table(name, rest.split())
     if kind == "regimes":
         return regimes_table(name, rest.strip())
+    if kind == "paired":
+        return paired_table(name)
     if kind == "registry":
         return table(name)
     return group_table() if name == "groups" else listing(name)
