@@ -110,6 +110,9 @@ def code_texts(dataset: GazeDataset, lost: LossLog | None = None) -> dict[str, C
     Stimuli without either are counted and left out.
     """
     lost = LossLog() if lost is None else lost
+    if not len(dataset.words) or "stimulus" not in dataset.words:
+        raise DataError(f"data set {dataset.name!r} has no areas of code",
+                        hint="code_comprehension has code and areas")  # fmt: skip
     words = dict(list(dataset.words.groupby("stimulus", sort=True)))
     items = dataset.trials.drop_duplicates("stimulus").set_index("stimulus")
     column = str(dataset.info.get("item", "stimulus"))
@@ -148,6 +151,9 @@ def code_readings(
     """
     lost = LossLog() if lost is None else lost
     texts = code_texts(dataset, lost)
+    if not texts or "word" not in dataset.fixations:
+        raise DataError(f"data set {dataset.name!r} has no code with areas that were looked at",
+                        hint="code_comprehension has code and areas")  # fmt: skip
     trials = dataset.trials
     kept = trials[trials["stimulus"].isin(texts)]
     lost.add(STEP, "dropped", "trials without code or areas", len(trials) - len(kept), "trials")

@@ -273,14 +273,14 @@ def run_gaze_fit(
     if held.is_file() and held.read_text(encoding="utf-8") != stamp:
         raise DataError("the folder holds results of other settings", source=held,
                         hint="choose another folder with hydra.run.dir=")  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(held, stamp)
     with StageProgress() as bar:
         bar.stage("reading code, gaze and states")
         data = read_fitting(
             str(settings["dataset"]), str(settings["lm"]), settings["layer"], root, lost
         )
         people, items = cross_folds(data.readings, folds, int(settings["data_seed"]))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(held, stamp)
         cells = [(i, j) for i in range(folds) for j in range(folds)][: settings["cells"]]
         parts = []
         for done, cell in enumerate(cells, 1):
@@ -329,9 +329,11 @@ def _task(cfg: DictConfig) -> None:
     changes = plain["sizes"].get(size) or {}
     named = {k.split(".")[0] for k in call.keys}
     settings: dict[str, Any] = {
-        k: plain[k] if k in named else changes.get(k, plain[k]) for k in SETTINGS
+        k: plain[k] if k in named else changes.get(k, plain[k])
+        for k in SETTINGS
+        if k not in ("dataset", "lm")
     }
-    settings["dataset"] = str(cfg.dataset.name)
+    settings["dataset"], settings["lm"] = str(cfg.dataset.name), str(cfg.lm.name)
     rows = run_gaze_fit(
         call.folder, settings, root=original_path(cfg.root, call.base),
         publish=original_path(cfg.publish, call.base), command=call.command, size=size,

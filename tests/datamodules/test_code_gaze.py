@@ -129,3 +129,10 @@ def test_real_readings(shared_data: Path) -> None:
     first = readings[0]
     for piece, (a, b) in zip(first.text.pieces, first.text.spans, strict=True):
         assert "".join(first.text.source[a:b].split()) == "".join(piece.split())
+
+
+def test_data_without_code(shared_data: Path) -> None:
+    with pytest.raises(DataError, match="no code with areas"):
+        code_readings(gazeattn.load("programmer_scanpaths"))
+    with pytest.raises(DataError, match="no areas of code"):
+        code_readings(gazeattn.load("osie"))
