@@ -39,6 +39,8 @@ def test_help_on_every_level(command: str, capsys: pytest.CaptureFixture[str]):
     [
         ("datasets", registry.datasets),
         ("models", registry.models),
+        ("models", registry.goal_models),
+        ("models", registry.gaze_priors),
         ("methods", registry.attention_methods),
         ("metrics", registry.metrics),
         ("readers", registry.readers),

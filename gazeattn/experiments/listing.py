@@ -49,6 +49,8 @@ def models(options: argparse.Namespace) -> int:
     others = {
         "scanpath models": registry.scanpath_models,
         "reading models": registry.reading_models,
+        "goal models": registry.goal_models,
+        "gaze priors": registry.gaze_priors,
     }
     for title, known in others.items():
         if options.name in known:
