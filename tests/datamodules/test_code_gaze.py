@@ -114,7 +114,7 @@ def test_folds_divide_people_and_items() -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_real_readings(shared_data: Path) -> None:
     lost = LossLog()
-    data = gazeattn.load("code_comprehension")
+    data = gazeattn.load("code_comprehension", root=shared_data / "code_comprehension")
     readings = code_readings(data, lost)
     table = readings_table(readings)
     assert len(table) == 154 and table["participant"].nunique() == 22
@@ -133,6 +133,8 @@ def test_real_readings(shared_data: Path) -> None:
 
 def test_data_without_code(shared_data: Path) -> None:
     with pytest.raises(DataError, match="no code with areas"):
-        code_readings(gazeattn.load("programmer_scanpaths"))
+        code_readings(
+            gazeattn.load("programmer_scanpaths", root=shared_data / "programmer_scanpaths")
+        )
     with pytest.raises(DataError, match="no areas of code"):
-        code_readings(gazeattn.load("osie"))
+        code_readings(gazeattn.load("osie", root=shared_data / "osie"))

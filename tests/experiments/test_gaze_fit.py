@@ -158,7 +158,8 @@ def test_intervals_and_differences() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_command(tmp_path: Path, shared_data: Path) -> None:
+def test_command(tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GAZEATTN_SHARED", str(shared_data))
     from gazeattn.experiments.gaze_fit import run_gaze_fit
     from gazeattn.lm import LanguageModel
 

@@ -35,7 +35,9 @@ class Fixed(TaskData):
 def whole(shared_data: Path) -> TaskData:
     task = tasks_of("code_comprehension")["accuracy"]
     assert isinstance(task, ReadingTask)
-    return task_data(task, {"name": "code_comprehension"}, keep=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GAZEATTN_SHARED", str(shared_data))
+        return task_data(task, {"name": "code_comprehension"}, keep=False)
 
 
 def elsewhere(data: TaskData) -> TaskData:
