@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gazeattn
@@ -67,6 +67,7 @@ def test_pieces_behind_a_cut_are_counted() -> None:
     assert lost.to_frame()["count"].tolist() == [1]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=6), st.integers(0, 10**6))
 def test_no_time_is_lost_or_made(lengths: list[int], seed: int) -> None:
     made = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gazeattn.errors import CapabilityError, DataError
@@ -48,6 +48,7 @@ def test_ends() -> None:
 WORDS = st.lists(st.sampled_from("a b c d e f".split()), max_size=8).map(" ".join)
 
 
+@settings(deadline=None)
 @given(WORDS, WORDS)
 def test_smoothed_bleu_is_a_share_and_blind_to_case(a: str, b: str) -> None:
     value = bleu4_codexglue([a], [b])[0]

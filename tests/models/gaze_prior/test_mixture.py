@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gazeattn.errors import DataError
@@ -60,6 +60,7 @@ def test_content_starts_at_nothing_and_counts_afterwards() -> None:
         told(query, code)
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 4), st.integers(0, 3), st.integers(1, 12), st.integers(1, 5),
     st.integers(0, 1000),
