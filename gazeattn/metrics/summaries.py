@@ -6,6 +6,7 @@ ROUGE-L and BERTScore are those of `gazeattn.metrics.generation`.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 CONVENTIONS = {
-    "bleu4_codexglue": "mean over sentences, small letters, 13a, counts of 2- to 4-grams + 1",
+    "bleu4_codexglue": "mean over sentences, small letters, cut at punctuation, 2- to 4-grams + 1",
     "bleu4_sacre": "sacreBLEU of all sentences together: 13a, exponential smoothing, cased",
     "rouge_l": "F1 of the longest common subsequence of words, mean over sentences",
     "meteor": "NLTK with WordNet, alpha 0.9, beta 3, gamma 0.5, mean over sentences",
@@ -38,24 +39,22 @@ NEEDS_WORDNET = (
 def bleu4_codexglue(written: Sequence[str], true: Sequence[str]) -> Floats:
     """Return BLEU-4 of each sentence as CodeXGLUE's tables have it: their mean is the score.
 
-    Sentences are in small letters and cut into tokens as in mteval 13a; precisions of 2- to
-    4-grams are smoothed by one more match in one more n-gram, and the brevity penalty takes
-    lengths plus one (Lin and Och 2004, ORANGE; Lu et al. 2021, CodeXGLUE).
+    Sentences are in small letters; every sign that is no letter or digit is a token of its own,
+    underscores, hyphens and points in numbers too. Precisions of 2- to 4-grams are smoothed by
+    one more match in one more n-gram, and the brevity penalty takes lengths plus one (Lin and Och
+    2004, ORANGE; Lu et al. 2021, CodeXGLUE). So an empty sentence scores exp(-n) against one of
+    n tokens, not 0.
 
     Returns
     -------
     ndarray, shape (n,)
         From 0 to 1.
     """
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+    cut = _TOKEN.findall
+    return np.array([_smoothed(cut(a.lower()), cut(b.lower())) for a, b in _pairs(written, true)])
 
-    cut = Tokenizer13a()
-    return np.array(
-        [
-            _smoothed(cut(a.lower()).split(), cut(b.lower()).split())
-            for a, b in _pairs(written, true)
-        ]
-    )
+
+_TOKEN = re.compile(r"[^\W_]+|_|[^\s\w]")
 
 
 def _smoothed(written: list[str], true: list[str]) -> float:
@@ -65,6 +64,8 @@ def _smoothed(written: list[str], true: list[str]) -> float:
         theirs = Counter(tuple(true[i : i + n]) for i in range(len(true) - n + 1))
         hit, total = sum((mine & theirs).values()), sum(mine.values())
         more = 1 if n > 1 else 0
+        if total + more == 0:
+            continue  # nothing written: the brevity penalty alone decides
         if hit + more == 0:
             return 0.0
         logs += math.log((hit + more) / (total + more))

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -21,7 +21,10 @@ CITATION = "Lu et al. 2021, NeurIPS Datasets and Benchmarks (CodeXGLUE)"
 
 
 def read_codexglue(
-    source: str | os.PathLike[str], language: str = "java", lost: LossLog | None = None
+    source: str | os.PathLike[str],
+    language: str = "java",
+    lost: LossLog | None = None,
+    text: Literal["published", "sentence"] = "published",
 ) -> CodePairs:
     """Return CodeXGLUE's pairs of a language.
 
@@ -36,6 +39,9 @@ def read_codexglue(
     language
     lost
         Receives the counts.
+    text
+        ``"published"``: the tokens of the documentation as published results are scored against
+        them; ``"sentence"``: the first sentence of these.
 
     Raises
     ------
@@ -57,12 +63,15 @@ def read_codexglue(
                 raise DataError("not the published fields", source=path, row=number,
                                 expected=", ".join(FIELDS), found=", ".join(missing))  # fmt: skip
             tokens = row.get("docstring_tokens")
-            summary = " ".join(map(str, tokens)) if tokens else row["docstring"]
+            has = tokens is not None and len(tokens) > 0  # a list, or an array of Parquet
+            summary = " ".join(" ".join(map(str, tokens)).split()) if has else row["docstring"]
+            if text == "sentence" or not has:
+                summary = first_sentence(summary)
             rows.append({
                 "id": f"{row['repo']}/{row['path']}:{number}:{part}", "project": row["repo"],
                 "path": row["path"], "name": str(row.get("func_name") or ""),
                 "language": str(row.get("language") or language), "code": row["code"],
-                "summary": first_sentence(summary), "split": part,
+                "summary": summary, "split": part,
             })  # fmt: skip
     if not rows:
         raise DataError("no part of CodeXGLUE in the folder", source=folder,

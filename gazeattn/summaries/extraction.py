@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
+RULES = 2
+"""Number of the rules below; a corpus that was built by others is built again."""
+BREAK = re.compile(
+    r"^\s*(:[A-Za-z]+[^:`]*:(\s|$)|@[a-z]+\b|[-=~^]{3,}\s*$|>>>|[-*+]\s"
+    r"|(Args|Arguments|Attributes|Example|Examples|Keyword Args|Keyword Arguments|Note|Notes"
+    r"|Parameters|Params|Raises|Return|Returns|See Also|Usage|Yields)\s*:?\s*$)"
+)
+"""Lines behind the description: fields, headings and their underlines, examples, lists."""
+EPYTEXT = re.compile(r"\b[A-Z]\{([^{}<]*?)(?:\s*<[^{}]*>)?\}")
+SIGNATURE = re.compile(r"[\w.]+\([^)]*\)\s*->")
 MARKUP = re.compile(
     r":[a-z:]+:`~?\.?([^`<]*?)(?:\s*<[^>]*>)?`|``([^`]*)``|`([^`]*)`|\*\*([^*]*)\*\*"
 )
@@ -110,7 +120,7 @@ def _function(node: Any, prefix: str, data: bytes, limits: Limits) -> Found | No
         return None
     full = f"{prefix}{_text(name, data)}"
     code = _without(node, first, data)
-    summary = plain_sentence(first_sentence(textwrap.dedent(text)))
+    summary = plain_sentence(first_sentence(description(textwrap.dedent(text))))
     # the parser goes on behind errors: what it could not read is no example of code
     reason = "could not be parsed" if node.has_error else reason_against(code, summary, limits)
     return Found(full, node.start_point[0] + 1, code, summary, reason)
@@ -131,10 +141,19 @@ def _without(node: Any, docstring: Any, data: bytes) -> str:
     return "\n".join(line.rstrip() for line in code.splitlines() if line.strip()).strip()
 
 
+def description(docstring: str) -> str:
+    """Return what stands before fields, headings, examples and lists."""
+    lines = docstring.strip().splitlines()
+    end = next((k for k, line in enumerate(lines) if BREAK.match(line)), len(lines))
+    return "\n".join(lines[:end])
+
+
 def plain_sentence(text: str) -> str:
-    """Return a sentence without the marks of reStructuredText."""
+    """Return a sentence without the marks of reStructuredText and Epytext."""
+    while (inner := EPYTEXT.sub(r"\1", text)) != text:  # marks inside marks
+        text = inner
     found = MARKUP.sub(lambda m: next((g for g in m.groups() if g is not None), ""), text)
-    return " ".join(found.replace("\\", "").split())
+    return " ".join(found.replace("\\", "").split()).rstrip(": ")
 
 
 OPENERS = ("see ", "deprecated", "todo", "fixme", "note", "alias", "docstring", "wrapper for",
@@ -150,6 +169,8 @@ def reason_against(code: str, summary: str, limits: Limits) -> str:
     if not summary.isascii():
         return "sentence not in ASCII"
     if summary.lower().startswith(OPENERS) or summary[0] in ":@*-<>|=":
+        return "no description of what it does"
+    if SIGNATURE.match(summary):
         return "no description of what it does"
     if sum(map(len, words)) < 0.6 * len(summary.replace(" ", "")):
         return "sentence is mostly symbols"

@@ -115,7 +115,8 @@ def _pairs(path: Path) -> dict[str, str]:
     if not path.is_file():
         raise MissingAssetError(f"no file {path}: a method id, a tab, a text per line")
     out = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    # only a line feed ends a row: code holds form feeds and other ends of lines
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if not line.strip():
             continue
         key, tab, text = line.partition("\t")

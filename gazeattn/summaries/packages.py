@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
-from gazeattn.errors import ChecksumError, MissingAssetError
+from gazeattn.errors import ChecksumError, DataError, MissingAssetError
 from gazeattn.losses import LossLog
 from gazeattn.storage import data_root, sha256
-from gazeattn.summaries.extraction import Limits, functions
+from gazeattn.summaries.extraction import RULES, Limits, functions
 from gazeattn.summaries.pairs import STEP, CodePairs, without_duplicates
 from gazeattn.wheels import TransferError, pip_download, stream, wheel_address
 
@@ -271,18 +271,33 @@ def build_summaries(
     lost, rows, packages = LossLog(), [], []
     for package, wheel in wheels:
         rows += pairs_of_wheel(package, wheel, limits, lost)
-        packages.append({"name": package.name, "version": package.version,
-                         "sha256": package.sha256, "licence": package.licence})  # fmt: skip
+        packages.append(_fact(package))
     columns = ["id", "project", "path", "name", "language", "code", "summary", "split"]
     table = without_duplicates(pd.DataFrame(rows, columns=columns), lost, against)
     facts = {
         "source": "docstrings of Python packages", "packages": packages,
-        "limits": limits.plain(), "without": len(against),
+        "rules": RULES, "limits": limits.plain(), "without": len(against),
         "lost": {str(r["reason"]): int(r["count"]) for r in lost.to_frame().to_dict("records")},
     }  # fmt: skip
     made = CodePairs(table, facts).check()
     made.save(folder)
     return CodePairs.load(folder)
+
+
+def _fact(package: Package) -> dict[str, str]:
+    return {"name": package.name, "version": package.version, "sha256": package.sha256,
+            "licence": package.licence, "split": package.split}  # fmt: skip
+
+
+def _is_current(folder: Path, without: int) -> bool:
+    """Return whether whole pairs are there, of these packages and by these rules."""
+    try:
+        facts = CodePairs.load(folder).facts
+    except DataError:
+        return False
+    now = {"packages": [_fact(p) for p in PACKAGES], "rules": RULES,
+           "limits": Limits().plain(), "without": without}  # fmt: skip
+    return all(facts.get(k) == v for k, v in now.items())
 
 
 def summaries_folder(root: str | os.PathLike[str] | None = None) -> Path:
@@ -297,11 +312,11 @@ def fetch_summaries(
 ) -> Path:
     """Download the packages and build the pairs; finished ones are left alone.
 
-    Wheels are kept until the pairs are written, so that a run that was stopped goes on.
+    Pairs that are damaged, or of other packages or rules, are built again. Wheels are kept until
+    the pairs are written, so that a run that was stopped goes on.
     """
     folder = summaries_folder(root)
-    if (folder / "facts.json").is_file():
-        CodePairs.load(folder)
+    if _is_current(folder, len(against)):
         return folder
     downloads = data_root(root) / "downloads" / NAME
     downloads.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import json
 import zipfile
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from gazeattn.errors import ChecksumError, DataError, MissingAssetError
@@ -13,7 +14,7 @@ from gazeattn.losses import LossLog
 from gazeattn.storage import sha256
 from gazeattn.summaries import packages as room
 from gazeattn.summaries.codexglue import read_codexglue
-from gazeattn.summaries.extraction import Limits, functions, plain_sentence
+from gazeattn.summaries.extraction import Limits, description, functions, plain_sentence
 from gazeattn.summaries.funcom import read_funcom
 from gazeattn.summaries.loading import load_summaries
 from gazeattn.summaries.packages import (
@@ -104,6 +105,32 @@ def test_limits_and_odd_files() -> None:
     assert plain_sentence("Use :func:`~a.b.run` on *x* and ``y``") == "Use a.b.run on *x* and y"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Return the proof\n:param simplify: is it short?", "Return the proof"),
+        ("Return the name :attr:`x`\n:type y: int", "Return the name :attr:`x`"),
+        ("Get the option\n@return: L{None}", "Get the option"),
+        ("Does it need more\n\nArgs:\n    a (int): b", "Does it need more\n"),
+        ("Returns\n-------\nIterator\n    The rows.", ""),
+        ("Show the thing\n--------------\nIt is there.", "Show the thing"),
+        ("Make a file of a mapping with\n - a name\n - a type", "Make a file of a mapping with"),
+        ("Add one:\n>>> f(1)\n2", "Add one:"),
+        ("Returns the first\nof many - or none.", "Returns the first\nof many - or none."),
+    ],
+)
+def test_where_a_description_ends(text: str, expected: str) -> None:
+    assert description(text) == expected
+
+
+def test_marks_are_taken_away() -> None:
+    assert plain_sentence("Get the I{name} of C{L{a.Todo}}.") == "Get the name of a.Todo."
+    assert plain_sentence("See L{the rules <a.b>}, not {x}.") == "See the rules, not {x}."
+    assert plain_sentence("Add attributes to a function::") == "Add attributes to a function"
+    one = "def f(a):\n    '''add(item) -> add some item to the set'''\n    b = a\n    return b\n"
+    assert [f.reason for f in functions(one)] == ["no description of what it does"]
+
+
 def wheel(folder: Path, name: str, files: dict[str, str], split: str = "train") -> tuple:
     path = folder / f"{name}-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
@@ -178,10 +205,18 @@ def test_fetch_goes_on_and_checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(load_summaries(root=tmp_path / "root")) == 5
     fetch_summaries(tmp_path / "root")
     assert len(asked) == 3
-    other = Package("one", "1.0", "0" * 64, "MIT", "train")
+    (folder / "pairs.parquet").write_bytes(b"damaged")
+    fetch_summaries(tmp_path / "root")
+    assert len(asked) == 5 and len(load_summaries(root=tmp_path / "root")) == 5
+    monkeypatch.setattr(room, "RULES", room.RULES + 1)
+    fetch_summaries(tmp_path / "root")
+    assert len(asked) == 7
+    fetch_summaries(tmp_path / "root")
+    assert len(asked) == 7 and not list((tmp_path / "root").glob(".code_summaries*"))
+    wrong = Package("one", "1.0", "0" * 64, "MIT", "train")
     with pytest.raises(ChecksumError, match="expected sha256 000"):
-        obtain(other, tmp_path)
-    assert not (tmp_path / other.file).exists()
+        obtain(wrong, tmp_path)
+    assert not (tmp_path / wrong.file).exists()
 
 
 def test_the_list_of_packages() -> None:
@@ -223,6 +258,14 @@ def test_codexglue(tmp_path: Path) -> None:
     assert lost.to_frame().set_index("reason").loc["project is in a part that is tested",
                                                    "count"] == 1  # fmt: skip
     assert len(load_summaries(tmp_path)) == 3
+    hub = tmp_path / "hub"
+    hub.mkdir()
+    words = ["Gives", "it", ".", "Then", "\n", "goes"]
+    rows = [json.loads(record(5, "e", docstring_tokens=words))]
+    pd.DataFrame(rows).to_parquet(hub / "train-00000-of-00001.parquet")
+    # results are published against the whole of the tokens
+    assert read_codexglue(hub).table["summary"].tolist() == ["Gives it . Then goes"]
+    assert read_codexglue(hub, text="sentence").table["summary"].tolist() == ["Gives it ."]
     (folder / "train.jsonl").write_text('{"repo": "a"}')
     with pytest.raises(DataError, match="published fields") as error:
         read_codexglue(tmp_path)
@@ -246,10 +289,10 @@ def test_funcom(tmp_path: Path) -> None:
     ]  # fmt: skip
     whole = tmp_path / "whole"
     whole.mkdir()
-    ids = [str(i) for i in range(60)]
-    (whole / "functions.json").write_text(json.dumps({i: f"int f{i}() {{}}" for i in ids}))
-    (whole / "comments.json").write_text(json.dumps({i: f"Gives {i}." for i in ids[1:]}))
-    (whole / "fid_pid").write_text("".join(f"{i}\tp{int(i) // 3}\n" for i in ids))
+    keys = [str(i) for i in range(60)]
+    (whole / "functions.json").write_text(json.dumps({i: f"int f{i}() {{}}" for i in keys}))
+    (whole / "comments.json").write_text(json.dumps({i: f"Gives {i}." for i in keys[1:]}))
+    (whole / "fid_pid").write_text("".join(f"{i}\tp{int(i) // 3}\n" for i in keys))
     lost = LossLog()
     pairs = read_funcom(whole, lost)
     assert {s: len(pairs.part(s)) for s in ("train", "val", "test")} == {
@@ -257,6 +300,9 @@ def test_funcom(tmp_path: Path) -> None:
     }  # fmt: skip
     assert lost.to_frame()["count"].sum() == 1
     assert len(load_summaries(whole)) == 59
+    odd = "1\tint f1() {}\x0c\n2\tint\u2028f2() {}\n"
+    (tables / "functions.train").write_text(odd, encoding="utf-8")
+    assert len(read_funcom(tables)) == 3  # only a line feed ends a row
     (tables / "functions.train").write_text("no tab here\n")
     with pytest.raises(DataError, match="not an id and a text"):
         read_funcom(tables)
