@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gazeattn.datamodules.code_gaze import CodeReading
 from gazeattn.stimuli.code import tokenize
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,37 @@ class Snippet:
     line_start: Floats
     states: Floats
     query: Floats
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """All that the benchmark is about.
+
+    Attributes
+    ----------
+    readings : list of CodeReading
+    targets : list of ndarray
+        Of each reading, over the code tokens of its stimulus.
+    seen : list of ndarray of bool
+        Code tokens that were looked at.
+    snippets : dict of str to Snippet
+    """
+
+    readings: list[CodeReading]
+    targets: list[Floats]
+    seen: list[NDArray[np.bool_]]
+    snippets: dict[str, Snippet]
+
+
+def means_of(data: Fitting, which: NDArray[np.bool_]) -> tuple[dict[str, Floats], dict[str, int]]:
+    """Return the mean target of some readings for each stimulus, and how many there are."""
+    sums: dict[str, Floats] = {}
+    n: dict[str, int] = {}
+    for k in np.flatnonzero(which):
+        name = data.readings[k].text.stimulus
+        sums[name] = data.targets[k] + (sums[name] if name in sums else 0.0)
+        n[name] = n.get(name, 0) + 1
+    return {s: sums[s] / n[s] for s in sums}, n
 
 
 def roles_of(source: str, language: str, offsets: NDArray[np.int64]) -> NDArray[np.str_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gazeattn.experiments._gaze_baselines import (
+    Fitting,
     Floats,
     Prior,
     Snippet,
     log_shares,
+    means_of,
     token_class,
 )
-from gazeattn.models.gaze_prior.base import kl_from_log
+from gazeattn.models.gaze_prior.base import kl_each
 from gazeattn.models.gaze_prior.mixture import GazeMixture
 
 FACTS = 4
@@ -41,8 +43,7 @@ class StateScale:
         self.mean = states.mean(0)
         _, _, axes = np.linalg.svd(states - self.mean, full_matrices=False)
         self.axes = axes[:components].T
-        self.width = (states - self.mean) @ self.axes
-        self.size = self.width.std(0) + 1e-6
+        self.size = ((states - self.mean) @ self.axes).std(0) + 1e-6
         facts = np.concatenate([self.facts(s) for s in snippets])
         self.centre, self.spread = facts.mean(0), facts.std(0) + 1e-6
         self.n = self.axes.shape[1] + FACTS
@@ -86,8 +87,8 @@ def fit_one(
     train: list[Snippet], targets: Mapping[str, Floats], n: Mapping[str, int],
     valid: list[Snippet], valid_targets: Mapping[str, Floats], valid_n: Mapping[str, int],
     options: Mapping[str, Any], seed: int,
-) -> tuple[Prior, float]:  # fmt: skip
-    """Return a learned prior, stopped on validation readings, and its loss there."""
+) -> Prior:  # fmt: skip
+    """Return a learned prior, stopped on validation readings."""
     scale = StateScale(train, int(options["states"]), token_class(train, targets, n))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -131,7 +132,7 @@ def fit_one(
         with torch.no_grad():
             return net(query, code, net.keys(tokens))[0, 0].double().numpy()
 
-    return prior, best
+    return prior
 
 
 def _targets(
@@ -152,16 +153,12 @@ def _loss(
         tokens = torch.nn.functional.dropout(tokens, dropout)
         query = torch.nn.functional.dropout(query, dropout)
     log_g = net(query, code, net.keys(tokens))[:, 0]
-    each = [
-        kl_from_log(target[k : k + 1], log_g[k : k + 1], code[k : k + 1])
-        for k in range(len(target))
-    ]
-    return (torch.stack(each) * weight).sum() / weight.sum()
+    return (kl_each(target, log_g, code) * weight).sum() / weight.sum()
 
 
 def fit_ensemble(
-    data: Any, train: NDArray[np.bool_], people: NDArray[np.int64], items: NDArray[np.int64],
-    options: Mapping[str, Any], seed: int, means_of: Callable[..., Any],
+    data: Fitting, train: NDArray[np.bool_], people: NDArray[np.int64], items: NDArray[np.int64],
+    options: Mapping[str, Any], seed: int,
 ) -> Prior:  # fmt: skip
     """Return the mean of priors that were each stopped on other developers and other code.
 
@@ -177,8 +174,6 @@ def fit_ensemble(
     options
         See conf/benchmark_gaze_fit.yaml.
     seed
-    means_of
-        ``means_of(data, which)``: mean targets and their numbers.
     """
     members: list[Prior] = []
     for k, (i, j) in enumerate(
@@ -190,9 +185,6 @@ def fit_ensemble(
             continue
         a, n = means_of(data, inner)
         b, m = means_of(data, valid)
-        member, _ = fit_one(
-            [data.snippets[s] for s in a], a, n, [data.snippets[s] for s in b], b, m,
-            options, seed + k,
-        )  # fmt: skip
-        members.append(member)
+        known, held = ([data.snippets[s] for s in part] for part in (a, b))
+        members.append(fit_one(known, a, n, held, b, m, options, seed + k))
     return lambda s: log_shares(np.exp(np.mean([p(s) for p in members], axis=0)))

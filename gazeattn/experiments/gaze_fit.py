@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from gazeattn.datamodules.code_gaze import (
-    CodeReading,
     code_readings,
     cross_folds,
     subword_mass,
@@ -26,14 +24,17 @@ from gazeattn.datamodules.code_prompts import CodePrompt, code_prompt
 from gazeattn.errors import DataError
 from gazeattn.experiments._gaze_baselines import (
     BASELINES,
+    Fitting,
     Floats,
     Snippet,
     line_starts,
+    means_of,
     roles_of,
 )
 from gazeattn.experiments._gaze_learned import fit_ensemble
 from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.benchmark_apps import this_call
+from gazeattn.experiments.building import sized
 from gazeattn.experiments.runs import environment, write_environment
 from gazeattn.experiments.terminal import StageProgress, print_table
 from gazeattn.lm import LanguageModel
@@ -53,26 +54,6 @@ CONVENTIONS = {
     "top10": "share of the ten tokens with most time among the ten with the largest prior",
 }
 HIGHER = {"kl": False, "auc": True, "top10": True}
-
-
-@dataclass(frozen=True)
-class Fitting:
-    """All that the benchmark is about.
-
-    Attributes
-    ----------
-    readings : list of CodeReading
-    targets : list of ndarray
-        Of each reading, over the code tokens of its stimulus.
-    seen : list of ndarray of bool
-        Code tokens that were looked at.
-    snippets : dict of str to Snippet
-    """
-
-    readings: list[CodeReading]
-    targets: list[Floats]
-    seen: list[NDArray[np.bool_]]
-    snippets: dict[str, Snippet]
 
 
 def states_of(
@@ -160,17 +141,6 @@ def scores(log_g: Floats, target: Floats, seen: NDArray[np.bool_]) -> dict[str, 
     return {"kl": kl, "auc": auc, "top10": overlap / k}
 
 
-def means_of(data: Fitting, which: NDArray[np.bool_]) -> tuple[dict[str, Floats], dict[str, int]]:
-    """Return the mean target of some readings for each stimulus, and how many there are."""
-    sums: dict[str, Floats] = {}
-    n: dict[str, int] = {}
-    for k in np.flatnonzero(which):
-        name = data.readings[k].text.stimulus
-        sums[name] = data.targets[k] + (sums[name] if name in sums else 0.0)
-        n[name] = n.get(name, 0) + 1
-    return {s: sums[s] / n[s] for s in sums}, n
-
-
 def cell_scores(
     data: Fitting, people: NDArray[np.int64], items: NDArray[np.int64], cell: tuple[int, int],
     settings: Mapping[str, Any],
@@ -185,9 +155,7 @@ def cell_scores(
     priors = {name: make(known, targets, n) for name, make in BASELINES.items()}
     for name, changes in LEARNED.items():
         options = {**settings["learned"], **changes}
-        priors[name] = fit_ensemble(
-            data, train, people, items, options, int(settings["seed"]), means_of
-        )
+        priors[name] = fit_ensemble(data, train, people, items, options, int(settings["seed"]))
     rows = []
     for k in np.flatnonzero(test):
         reading = data.readings[k]
@@ -326,13 +294,8 @@ def _task(cfg: DictConfig) -> None:
     write_text(call.folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
     write_environment(call.folder, environment(), call.command)
     size = str(cfg.size.name)
-    changes = plain["sizes"].get(size) or {}
-    named = {k.split(".")[0] for k in call.keys}
-    settings: dict[str, Any] = {
-        k: plain[k] if k in named else changes.get(k, plain[k])
-        for k in SETTINGS
-        if k not in ("dataset", "lm")
-    }
+    mine = {k: plain[k] for k in (*SETTINGS, "sizes") if k not in ("dataset", "lm")}
+    settings = sized(mine, size, [k for k in call.keys if k.split(".")[0] in mine])
     settings["dataset"], settings["lm"] = str(cfg.dataset.name), str(cfg.lm.name)
     rows = run_gaze_fit(
         call.folder, settings, root=original_path(cfg.root, call.base),

@@ -12,9 +12,9 @@ import pytest
 
 from gazeattn.errors import DataError
 from gazeattn.experiments import _gaze_baselines as base
+from gazeattn.experiments._gaze_baselines import Fitting
 from gazeattn.experiments.gaze_fit import (
     CEILING,
-    Fitting,
     cell_scores,
     interval_rows,
     scores,

@@ -70,28 +70,23 @@ class AttentionBias(BiasedAttention):
         """Predict gaze from the state at the end of the prompt, before the first block."""
         if layer != min(self.layers):
             return
-        code = nn.functional.pad(told.code, (0, states.shape[1] - told.code.shape[1]))
+        told = told.padded(states.shape[1])
         if self.mixture is None:
-            if told.weights is None:
-                raise DataError("gaze is given by the batch, and it has none", expected="weights=")
-            shares = told.weights.float().masked_fill(~told.code, 0)
-            shares = nn.functional.pad(shares, (0, code.shape[1] - shares.shape[1]))
-            self.log_g = (shares / shares.sum(1, keepdim=True).clamp_min(1e-12)).log()
+            self.log_g = told.shares().log()
             return
         if self.causal:
             rows = torch.arange(len(states), device=states.device)
             asked = states[rows, told.start][:, None]
         else:
-            share = code / code.sum(1, keepdim=True).clamp_min(1)
-            asked = torch.einsum("bt,btd->bd", share, states.float())[:, None]
-        self.log_g = self.mixture(asked, code, self.mixture.keys(states))[:, 0]
+            asked = told.mean_state(states)
+        self.log_g = self.mixture(asked, told.code, self.mixture.keys(states))[:, 0]
 
     def scores(self, layer: int, heads: int, told: CodeBatch, dtype: torch.dtype) -> Tensor | None:
         """Return the bias of each head, (batch, heads, length)."""
         if self.alpha.shape[1] != heads:
             raise DataError("heads of a block", expected=heads, found=self.alpha.shape[1])
         assert self.log_g is not None
-        code = nn.functional.pad(told.code, (0, self.log_g.shape[1] - told.code.shape[1]))
+        code = told.padded(self.log_g.shape[1]).code
         alpha = self.alpha[self.layers.index(layer)]
         bias = alpha[None, :, None] * relative(self.log_g, code)[:, None]
         return bias.to(dtype)

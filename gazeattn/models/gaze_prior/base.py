@@ -77,6 +77,36 @@ class CodeBatch:
             None if weights is None else weights.repeat_interleave(rows // n, 0),
         )
 
+    def padded(self, length: int) -> CodeBatch:
+        """Return the batch for sequences of `length` tokens: what is behind it is no code."""
+        more = (0, length - self.code.shape[1])
+        weights = self.weights
+        return CodeBatch(
+            nn.functional.pad(self.code, more),
+            self.start,
+            None if weights is None else nn.functional.pad(weights, more),
+        )
+
+    def shares(self) -> Tensor:
+        """Return the weights as shares over the code tokens, (batch, length); 0 elsewhere.
+
+        Raises
+        ------
+        DataError
+            There are none, or some are negative or missing.
+        """
+        if self.weights is None:
+            raise DataError("gaze is given by the batch, and it has none", expected="weights=")
+        weights = self.weights.float().masked_fill(~self.code, 0)
+        if bool((weights < 0).any()) or bool(weights.isnan().any()):
+            raise DataError("weights of gaze", expected="0 or more, none missing")
+        return weights / weights.sum(1, keepdim=True).clamp_min(1e-12)
+
+    def mean_state(self, states: Tensor) -> Tensor:
+        """Return the mean state of the code tokens, (batch, 1, width), in float32."""
+        share = self.code / self.code.sum(1, keepdim=True).clamp_min(1)
+        return torch.einsum("bt,btd->bd", share, states.float())[:, None]
+
 
 class GazePrior(nn.Module):
     """A module that brings gaze into a model; one of a kind per subclass.
@@ -132,13 +162,17 @@ class GazePrior(nn.Module):
         return kl_from_log(target, self.log_g, self.told.code, has)
 
 
-def kl_from_log(target: Tensor, log_g: Tensor, code: Tensor, has: Tensor | None = None) -> Tensor:
-    """Return the mean of sum_s a_s (log a_s - log g_s) over sequences with a target."""
+def kl_each(target: Tensor, log_g: Tensor, code: Tensor) -> Tensor:
+    """Return sum_s a_s (log a_s - log g_s) of each sequence, (batch,)."""
     if bool((target.masked_fill(code, 0) != 0).any()):
         raise DataError("a target of gaze has mass off the code")
     a = target.float()
-    terms = torch.xlogy(a, a) - a * log_g.masked_fill(~code, 0)
-    each = terms.sum(1)
+    return (torch.xlogy(a, a) - a * log_g.masked_fill(~code, 0)).sum(1)
+
+
+def kl_from_log(target: Tensor, log_g: Tensor, code: Tensor, has: Tensor | None = None) -> Tensor:
+    """Return the mean of sum_s a_s (log a_s - log g_s) over sequences with a target."""
+    each = kl_each(target, log_g, code)
     chosen = code.any(1) if has is None else has & code.any(1)
     if not bool(chosen.any()):
         return each.sum() * 0

@@ -113,15 +113,9 @@ class EyeLayer(GazePrior):
                     raise DataError("states of a part of the prompt, and none of the rest before",
                                     expected=f"{known} tokens", found=states.shape[1])  # fmt: skip
                 return self._added(states, *self._kept)
-            code = told.code
-            if states.shape[1] > known:
-                code = torch.nn.functional.pad(code, (0, states.shape[1] - known))
-                if told.weights is not None:
-                    more = torch.nn.functional.pad(told.weights, (0, states.shape[1] - known))
-                    told = CodeBatch(code, told.start, more)
-            told = CodeBatch(code, told.start, told.weights)
+            told = told.padded(states.shape[1])
             # nothing but code is ever looked at: other tokens are left out of what is kept
-            values = self.value(states.float()) * code[..., None]
+            values = self.value(states.float()) * told.code[..., None]
             keys = None if self.mixture is None else self.mixture.keys(states)
             if not self.causal:
                 return self._everywhere(states, told, values, keys)
@@ -161,9 +155,7 @@ class EyeLayer(GazePrior):
         return torch.cat(made, 1)
 
     def _everywhere(self, states: Tensor, told: CodeBatch, values: Tensor, keys: Any) -> Tensor:
-        share = told.code / told.code.sum(1, keepdim=True).clamp_min(1)
-        asked = torch.einsum("bt,btd->bd", share, states.float())[:, None]
-        self.log_g = self.gaze(asked, told, keys)[:, 0]
+        self.log_g = self.gaze(told.mean_state(states), told, keys)[:, 0]
         added = self._in_blocks(states, told, values, keys) * told.code[..., None]
         return (states.float() + added).to(states.dtype)
 
@@ -172,11 +164,7 @@ class EyeLayer(GazePrior):
         if self.mixture is not None:
             return self.mixture(query, told.code, keys)
         if self.prior == "given":
-            if told.weights is None:
-                raise DataError("gaze is given by the batch, and it has none", expected="weights=")
-            shares = told.weights.float().masked_fill(~told.code, 0)
-            shares = shares / shares.sum(1, keepdim=True).clamp_min(1e-12)
-            log_g = shares.log()
+            log_g = told.shares().log()
         else:
             log_g = fixed_prior(self.prior, told.code, told.weights)
         return log_g[:, None].expand(-1, query.shape[1], -1)

@@ -54,10 +54,9 @@ class Gain(GazePrior):
         """Return the states, scaled at code tokens, in their own type."""
         if self.told is None:
             return states
-        told = self.told.repeated(len(states))
-        code = nn.functional.pad(told.code, (0, states.shape[1] - told.code.shape[1]))
-        n = code.sum(1, keepdim=True)
-        asked = torch.einsum("bt,btd->bd", code / n.clamp_min(1), states.float())[:, None]
+        told = self.told.repeated(len(states)).padded(states.shape[1])
+        code, n = told.code, told.code.sum(1, keepdim=True)
+        asked = told.mean_state(states)
         self.log_g = self.mixture(asked, code, self.mixture.keys(states))[:, 0]
         factor = 1 + self.a * (n * self.log_g.exp() - 1) * code
         return (states.float() * factor[..., None]).to(states.dtype)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from gazeattn.errors import CapabilityError, DataError
+from gazeattn.errors import CapabilityError
 from gazeattn.models.gaze_prior.base import CodeBatch, GazePrior
 from gazeattn.models.gaze_prior.biasing import relative
 from gazeattn.registry import register_gaze_prior
@@ -26,15 +26,11 @@ def gaze_features(told: CodeBatch) -> Tensor:
     DataError
         The batch has no weights.
     """
-    if told.weights is None:
-        raise DataError("embeddings of gaze need the gaze of the batch", expected="weights=")
-    code = told.code
-    weights = told.weights.float().masked_fill(~code, 0)
-    shares = weights / weights.sum(1, keepdim=True).clamp_min(1e-12)
+    code, shares = told.code, told.shares()
     n = code.sum(1, keepdim=True)
-    below = (weights[:, None, :] < weights[:, :, None]) & code[:, None]
+    below = (shares[:, None, :] < shares[:, :, None]) & code[:, None]
     rank = below.sum(-1) / (n - 1).clamp_min(1)
-    seen = weights > 0
+    seen = shares > 0
     made = torch.stack([shares * n, relative(shares.log(), code), rank, seen], -1)
     return made * code[..., None]
 

@@ -69,14 +69,9 @@ class Steering(BiasedAttention):
 
     def change(self, told: CodeBatch) -> Tensor:
         """Return what is added to the scores of a steered head, (batch, length)."""
-        if told.weights is None:
-            raise DataError("steering needs a profile", expected="weights=")
-        weights = told.weights.float().masked_fill(~told.code, 0)
-        if bool((weights < 0).any()) or bool(weights.isnan().any()):
-            raise DataError("weights of a profile", expected="0 or more, none missing")
+        weights = told.shares()
         if self.mode == "profile":
-            shares = weights / weights.sum(1, keepdim=True).clamp_min(1e-12)
-            return self.strength * relative(shares.log(), told.code)
+            return self.strength * relative(weights.log(), told.code)
         n = told.code.sum(1)
         most = (self.share * n).ceil().long()
         low = weights.masked_fill(~told.code, -1)

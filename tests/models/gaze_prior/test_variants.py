@@ -152,7 +152,7 @@ def test_no_profile_no_steering() -> None:
     held = attach(model, Steering({0: [0]}))
     with held.code(code, start, torch.zeros(code.shape)):  # nobody looked: nothing is emphasised
         torch.testing.assert_close(logits(model, ids, mask), before, atol=1e-6, rtol=1e-5)
-    for given, says in ((None, "profile"), (-weights_of(code), "0 or more")):
+    for given, says in ((None, "given by the batch"), (-weights_of(code), "0 or more")):
         with held.code(code, start, given), pytest.raises(DataError, match=says):
             logits(model, ids, mask)
     held.remove()
