@@ -16,6 +16,7 @@ from gazeattn.datasets import GazeDataset
 from gazeattn.datasets.splits import Split, kfold, published
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.losses import LossLog
+from gazeattn.metrics.prediction import SCORES
 
 KINDS = ("classification", "regression")
 ITEM = "item"
@@ -107,6 +108,8 @@ class ReadingTask:
             raise UnknownNameError("kind of task", task.kind, KINDS)
         if task.folds != "published" and not str(task.folds).isdigit():
             raise UnknownNameError("folds", str(task.folds), ("published", "a number"))
+        if task.metric.removesuffix("_reader") not in SCORES:
+            raise UnknownNameError("metric of a task", task.metric, SCORES)
         if task.level not in ("trial", "reader"):
             raise UnknownNameError("level", task.level, ("trial", "reader"))
         return task

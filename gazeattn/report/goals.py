@@ -76,10 +76,12 @@ def goal_sentences(rows: pd.DataFrame) -> list[str]:
         gaps = gaps[~gaps["reference"].str.startswith("retrieval")]
         if not len(gaps):
             continue
-        better = [f"{r.model} ({number(r.value)})" for r in style.records(gaps[gaps["low"] > 0])]
+        # the least of its differences: a model has to be above its control and above a guess
+        least = gaps.loc[gaps.groupby("model", sort=False)["low"].idxmin()]
+        better = [f"{r.model} ({number(r.value)})" for r in style.records(least[least["low"] > 0])]
         who = ", ".join(better) if better else "no model"
         lines.append(
-            f"{name}, unseen texts: better with the eyes than without them or than a guess, by "
+            f"{name}, unseen texts: better with the eyes than without them and than a guess, by "
             f"{label(metric)}: {who}."
         )
     return lines

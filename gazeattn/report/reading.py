@@ -425,7 +425,10 @@ def write_early_report(rows: pd.DataFrame, folder: Path, *, metric: str, command
         for share in shares
     ]  # fmt: skip
     columns = {"seen": "", **{WORDS[r]: "n" for r in shown}}
-    note = "Means over folds and seeds; every feature is computed from the beginning alone."
+    note = (
+        "Means over folds and seeds; every feature is computed from the beginning alone. A share "
+        "is of each reading's own time: how long a beginning is tells how long the whole was."
+    )
     return write_page(
         folder,
         title=f"How soon {first['task']} shows ({first['dataset']})",
@@ -452,7 +455,11 @@ def _early(rows: pd.DataFrame, shown: Sequence[str]) -> Any:
             ax.fill_between(
                 part["share"] * 100, part["low"], part["high"], color=colour, alpha=0.15
             )
+        seen = sorted(set(rows["share"]))
         ax.set_xscale("log")
-        ax.set_xlabel(f"% seen, {WORDS[regime]}")
+        ax.set_xticks([100 * s for s in seen], [f"{100 * s:g}" for s in seen])
+        ax.set_xticks([], minor=True)
+        ax.set_title(WORDS[regime])
+        ax.set_xlabel("% seen")
     axes[-1].legend()
     return figure

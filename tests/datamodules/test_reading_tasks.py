@@ -50,6 +50,9 @@ def test_options() -> None:
         task(kind="classificaton")
     with pytest.raises(UnknownNameError, match="reader"):
         task(level="readers")
+    with pytest.raises(UnknownNameError, match="did you mean 'auroc'"):
+        task(metric="aurok")
+    assert task(metric="r2_reader", kind="regression").metric == "r2_reader"
     with pytest.raises(UnknownNameError, match="did you mean 'published'"):
         task(folds="publisched")
     for key in ("name", "kind", "label"):
