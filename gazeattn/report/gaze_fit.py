@@ -18,6 +18,7 @@ TITLES = {
     "auc": "AUC of looked-at tokens",
     "top10": "overlap of the ten heaviest tokens",
 }
+AXES = {"kl": "KL, nats", "auc": "AUC", "top10": "overlap of ten"}
 
 
 def write_gaze_fit_page(
@@ -41,7 +42,7 @@ def write_gaze_fit_page(
     drawing = Drawing(
         "gaze_fit",
         "Priors of gaze",
-        panels(shown, TITLES, order[::-1]),
+        panels(shown, AXES, order),
         "Developers and code that were not seen in training; 95 % intervals from drawing "
         "developers and snippets.",
     )
