@@ -190,7 +190,10 @@ def test_a_stopped_run_leaves_no_half_file_and_the_next_one_completes(tmp_path, 
         if process.returncode == 0 or (folder / "summary.json").exists():
             break  # it was faster than the signal
         if signal_number == signal.SIGINT and (folder / "config.yaml").exists():
-            assert process.returncode == 130, err
+            # where the signal meets code that Python runs from a string, as in the making of a
+            # class while importing, the interpreter ends by the signal itself: a shell says 130 too
+            assert process.returncode in (130, -signal.SIGINT), err
+            assert "interrupted" in err
         for path in folder.rglob("*.parquet"):
             if not path.name.startswith("."):
                 pd.read_parquet(path)
