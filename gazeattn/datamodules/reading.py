@@ -33,7 +33,8 @@ from gazeattn.losses import LossLog
 from gazeattn.reading.areas import Placed, place
 from gazeattn.reading.measures import word_measures
 
-PREFIXES = ("time", "fixations")
+PREFIXES = ("time", "fixations", "seconds", "count")
+SHARES = PREFIXES[:2]
 SACCADES = ("saccade_amplitude", "saccade_duration", "saccade_peak_velocity")
 Surprisal = Callable[[list[str]], NDArray[Any]]
 
@@ -190,35 +191,49 @@ def beginning(fixations: pd.DataFrame, share: float, by: str = "time") -> pd.Dat
     fixations : DataFrame
         Sorted by trial and order; with onset and duration for ``by="time"``.
     share
-        Above 0, at most 1.
-    by : {"time", "fixations"}
-        Of the time from the first onset to the end of the last fixation: fixations that end
-        within it are kept. Or of the number of fixations, rounded up.
+        Above 0; a share at most 1.
+    by : {"time", "fixations", "seconds", "count"}
+        Share of the time from the first onset to the end of the last fixation: fixations that end
+        within it are kept. Or share of the number of fixations, rounded up. Both know the whole
+        trial: how long the beginning is tells how long the trial will be. ``seconds`` from the
+        first onset and ``count`` of fixations do not: a shorter trial is whole.
 
     Raises
     ------
     DataError
-        The share is not above 0 and at most 1, or there are no times.
+        The share is not above 0 and at most 1, the amount not above 0, or there are no times.
     """
     if by not in PREFIXES:
         raise UnknownNameError("kind of prefix", by, PREFIXES)
-    if not 0 < share <= 1:
+    if by in SHARES and not 0 < share <= 1:
         raise DataError("a prefix is a share of the trial", expected="0 < share <= 1", found=share)
-    if share == 1 or not len(fixations):
+    if not share > 0:
+        raise DataError(f"a prefix by {by}", expected="a number above 0", found=share)
+    if whole(share, by) or not len(fixations):
         return fixations
     groups = fixations.groupby("trial", sort=False)
     if by == "fixations":
         place_in = groups.cumcount()
         return fixations[place_in < np.ceil(share * groups["trial"].transform("size") - 1e-9)]
+    if by == "count":
+        return fixations[groups.cumcount() < share]
     if "duration" not in fixations or fixations["duration"].isna().all():
-        raise DataError("a prefix by time needs durations", hint='by="fixations"')
+        other = "fixations" if by in SHARES else "count"
+        raise DataError(f"a prefix by {by} needs durations", hint=f'by="{other}"')
     duration = fixations["duration"].fillna(0)
     end = duration.groupby(fixations["trial"], sort=False).cumsum()  # time on fixations alone
     if "onset" in fixations:  # of trials that have all of them; others do not matter to a trial
         known = fixations["onset"].notna().groupby(fixations["trial"], sort=False).transform("all")
         end = end.where(~known, _elapsed(fixations, duration))
-    whole = end.groupby(fixations["trial"], sort=False).transform("max")
-    return fixations[end <= share * whole + 1e-9]
+    if by == "seconds":
+        return fixations[end <= 1000 * share + 1e-6]
+    last = end.groupby(fixations["trial"], sort=False).transform("max")
+    return fixations[end <= share * last + 1e-9]
+
+
+def whole(share: float, by: str) -> bool:
+    """Return whether a prefix is all of every trial."""
+    return share == (1 if by in SHARES else np.inf)
 
 
 def _elapsed(fixations: pd.DataFrame, duration: pd.Series) -> pd.Series:
@@ -275,7 +290,7 @@ def reading_trials(
     placed = place(fixations, dataset.words, dataset.trials)
     lost.extend(placed.log)
     kept = np.bincount(placed.trial[placed.trial >= 0], minlength=len(placed.trials)) > 0
-    reason = "trials without a fixation" + ("" if share == 1 else " in their beginning")
+    reason = "trials without a fixation" + ("" if whole(share, by) else " in their beginning")
     lost.add("reading", "dropped", reason, int((~kept).sum()), "trials",
              placed.trials.loc[~kept, "trial"])  # fmt: skip
     if not kept.any():
@@ -299,7 +314,7 @@ def reading_trials(
              int(entry.sum()))  # fmt: skip
     values = fixation_features(table, starts, word, n_words, boxes, page, entry)
     saccades = [names_of("fixation").index(n) for n in SACCADES]
-    if share < 1:  # the saccade after the last fixation is no longer in the beginning
+    if not whole(share, by):  # the saccade after the last fixation is no longer in the beginning
         values[(starts[1:] - 1)[:, None], np.array(saccades)] = np.nan
     trials = placed.trials[kept].reset_index(drop=True)
     passes = placed.fixations.drop(index=table.index[entry])

@@ -221,13 +221,13 @@ reading gives itself away. Every feature is computed from what is seen. Finished
 
 examples:
   gazeattn benchmark early dataset=copco task=dyslexia models=[extra_trees]
-  gazeattn benchmark early dataset=webqamgaze task=goal shares=[0.1,0.5,1.0]
+  gazeattn benchmark early dataset=webqamgaze task=goal seconds=[2,10] shares=[]
 
 choices:
 {choices}
 
 values (see conf/benchmark_early.yaml):
-  task, models, shares, by, seeds, folds, publish, accelerator, root, fetch
+  task, models, seconds, shares, by, seeds, folds, publish, accelerator, root, fetch
 """
 
 _EXPLAIN = """\

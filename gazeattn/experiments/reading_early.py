@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
+from gazeattn.datamodules.reading import SHARES
 from gazeattn.errors import DataError, UnknownNameError
 from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.benchmark_apps import this_call
@@ -26,7 +27,7 @@ from gazeattn.results import pack_rows, result_rows
 from gazeattn.storage import write_json, write_parquet, write_text
 
 NAME = "early"
-EXTRA = ("share", "elapsed_s", "kind")
+EXTRA = ("share", "seconds", "elapsed_s", "kind")
 
 
 def run_early(
@@ -37,15 +38,23 @@ def run_early(
     Returns
     -------
     DataFrame
-        Result rows with ``share`` and ``elapsed_s``, the mean time of what was seen.
+        Result rows with ``share`` or ``seconds``, and ``elapsed_s``, the mean time that was seen.
     """
     dataset = str(cfg.dataset["name"])
     tasks = tasks_of(dataset)
     if cfg.task not in tasks:
         raise UnknownNameError(f"task of {dataset}", cfg.task, tasks)
     task = tasks[cfg.task]
-    if not cfg.shares or not all(0 < s <= 1 for s in cfg.shares):
+    if not all(0 < s <= 1 for s in cfg.shares):
         raise DataError("shares", expected="numbers above 0, at most 1", found=cfg.shares)
+    if not all(0 < s < np.inf for s in cfg.seconds):
+        raise DataError("seconds", expected="numbers above 0", found=cfg.seconds)
+    if cfg.by not in SHARES:
+        raise UnknownNameError("kind of share", cfg.by, SHARES)
+    parts = [(float(s), "seconds") for s in sorted(cfg.seconds)]
+    parts += [(float(s), cfg.by) for s in sorted(cfg.shares)]
+    if not parts:
+        raise DataError("no beginning to try", expected="seconds=[…] or shares=[…]")
     root = original_path(cfg.root, base)
     configs = {name: sized(read_model(name), cfg.size.name) for name in cfg.models}
     for config in configs.values():
@@ -58,25 +67,27 @@ def run_early(
     rows: list[dict[str, Any]] = []
     lost = []
     with StageProgress() as bar:
-        for share in sorted(float(s) for s in cfg.shares):
-            bar.stage(f"{task.name}: the first {100 * share:g} %")
-            data = task_data(task, cfg.dataset, root, share=share, by=cfg.by)
-            lost.append(data.lost.to_frame().assign(share=share))
+        for amount, by in parts:
+            seen = f"{amount:g} s" if by == "seconds" else f"{100 * amount:g} %"
+            bar.stage(f"{task.name}: the first {seen}")
+            data = task_data(task, cfg.dataset, root, share=amount, by=by)
+            lost.append(data.lost.to_frame().assign(seen=seen))
             elapsed = float(np.mean(_elapsed(data.trials)) / 1000)
             draws = Draws.of(data.trials.table["participant"], cfg.size.bootstrap, 0)
             folds = range(data.n_folds) if cfg.folds is None else cfg.folds
             for name, config in configs.items():
-                parts = []
+                predicted = []
                 for seed in cfg.seeds:
                     for fold in folds:
-                        place = folder / "runs" / f"{name}_{share:g}_{fold}_{seed}"
+                        kind = "s" if by == "seconds" else ""
+                        place = folder / "runs" / f"{name}_{amount:g}{kind}_{fold}_{seed}"
                         if (place / "run.yaml").is_file() and read_run(place) != config:
                             raise DataError(
                                 f"the folder holds {name} in another configuration",
                                 source=place,
                                 hint="remove it, or choose another folder with hydra.run.dir=",
                             )
-                        parts.append(
+                        predicted.append(
                             fit_and_predict(
                                 config,
                                 data,
@@ -87,13 +98,16 @@ def run_early(
                                 accelerator=cfg.accelerator,
                             )
                         )
-                table = pd.concat(parts, ignore_index=True)
+                table = pd.concat(predicted, ignore_index=True)
                 fixed = {
                     "dataset": dataset, "task": task.name, "model": name, "kind": "model",
-                    "size": cfg.size.name, "share": share, "elapsed_s": round(elapsed, 2),
+                    "size": cfg.size.name, "elapsed_s": round(elapsed, 2),
+                    "share": np.nan if by == "seconds" else amount,
+                    "seconds": amount if by == "seconds" else np.nan,
                     "split": f"{task.folds} folds", "command": command,
                     "commit": facts.get("commit") or "",
-                    "convention": f"first part by {cfg.by}; fitted and tested on it",
+                    "convention": "first seconds; fitted and tested on them"
+                    if by == "seconds" else f"first part by {by}; fitted and tested on it",
                 }  # fmt: skip
                 test = table[table["part"] == "test"]
                 rows += [{**fixed, **r} for r in score_rows(test, task, draws, folds=False)]
@@ -133,12 +147,20 @@ def task(cfg: DictConfig) -> None:
     )
     metric = str(found["metric"].iloc[0])
     rows = found[found["metric"] == metric]
-    wide = rows.pivot_table(index=["model", "share", "elapsed_s"], columns="regime", values="value")
+    rows = rows.assign(
+        seen=[
+            f"{100 * r['share']:g} %" if r["share"] == r["share"] else f"{r['seconds']:g} s"
+            for r in rows.to_dict("records")
+        ]
+    )
+    keys = ["model", "seen", "elapsed_s"]
+    wide = rows.pivot_table(index=keys, columns="regime", values="value", sort=False)
     lines = [
         [*(str(v) for v in index), *[f"{v:.3f}" if v == v else "–" for v in values]]
         for index, values in zip(wide.index, wide.to_numpy(), strict=True)
     ]
-    print_table(f"{metric}, test", ["model", "share", "seconds", *map(str, wide.columns)], lines)
+    header = ["model", "first", "mean time, s", *map(str, wide.columns)]
+    print_table(f"{metric}, test", header, lines)
     print(f"report: {(call.folder / 'report.html').resolve()}")
 
 

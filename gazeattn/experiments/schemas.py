@@ -104,9 +104,10 @@ class EarlyBenchmarkConfig:
     size: SizeConfig = field(default_factory=SizeConfig)
     debug: DebugConfig = field(default_factory=DebugConfig)
     task: str = "dyslexia"
-    models: list[str] = field(default_factory=lambda: ["extra_trees"])
+    models: list[str] = field(default_factory=lambda: ["extra_trees", "reading_speed"])
     shares: list[float] = field(default_factory=lambda: [0.1, 1.0])
     by: str = "time"
+    seconds: list[float] = field(default_factory=lambda: [1.0, 10.0])
     seeds: list[int] = field(default_factory=lambda: [0])
     folds: list[int] | None = None
     publish: str | None = None

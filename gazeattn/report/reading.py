@@ -405,61 +405,73 @@ def write_early_report(rows: pd.DataFrame, folder: Path, *, metric: str, command
     Parameters
     ----------
     rows
-        Result rows with ``share`` and ``elapsed_s``.
+        Result rows with ``share`` or ``seconds``, and ``elapsed_s``.
     folder, metric, command
     """
     first = rows.iloc[0]
     headline = rows[rows["metric"] == metric]
     caption = (
-        "Score on the test by the share of each reading that was seen; bands are 95 % intervals "
-        "over readers. Models were fitted anew on each beginning."
+        "Score on the test by what was seen of each reading; bands are 95 % intervals over "
+        "readers. Models were fitted anew on each beginning."
     )
-    shares = sorted(headline["share"].unique())
-    cells = {(r["model"], r["share"], r["regime"]): r for r in headline.to_dict("records")}
-    seconds = dict(zip(headline["share"], headline["elapsed_s"], strict=True))
     shown = [r for r in REGIMES if (headline["regime"] == r).any()]
-    lines = [
-        [f"{model}: first {100 * share:g} % ({seconds[share]:.1f} s)",
-         *[_cell(cells.get((model, share, r))) for r in shown]]
-        for model in headline["model"].unique()
-        for share in shares
-    ]  # fmt: skip
     columns = {"seen": "", **{WORDS[r]: "n" for r in shown}}
-    note = (
-        "Means over folds and seeds; every feature is computed from the beginning alone. A share "
-        "is of each reading's own time: how long a beginning is tells how long the whole was."
-    )
+    notes = {
+        "seconds": "Means over folds and seeds; every feature is computed from these seconds "
+        "alone; shorter readings are whole.",
+        "share": "A share is of each reading's own length: how long a beginning is tells how long "
+        "the whole reading was, so that these figures are not those of a reading still going on.",
+    }
+    drawings, tables = [], []
+    for kind in ("seconds", "share"):
+        part = headline[headline[kind].notna()]
+        if not len(part):
+            continue
+        cells = {(r["model"], r[kind], r["regime"]): r for r in part.to_dict("records")}
+        time = dict(zip(part[kind], part["elapsed_s"], strict=True))
+        lines = [
+            [f"{model}: first {_seen(kind, amount)} ({time[amount]:.1f} s on average)",
+             *[_cell(cells.get((model, amount, r))) for r in shown]]
+            for model in part["model"].unique()
+            for amount in sorted(time)
+        ]  # fmt: skip
+        title = f"{label(metric)} by {'seconds' if kind == 'seconds' else 'share of the reading'}"
+        name = "early" if kind == "seconds" else "early_shares"
+        drawings.append(Drawing(name, title, _early(part, shown, kind), caption))
+        tables.append(page_table(title, columns, lines, notes[kind]))
     return write_page(
         folder,
         title=f"How soon {first['task']} shows ({first['dataset']})",
         sentences=["Every model is fitted and tested on the beginnings of readings."],
         facts={"data set": first["dataset"], "task": first["task"], "size": first["size"]},
         command=command,
-        drawings=[Drawing("early", f"{label(metric)} by share", _early(headline, shown), caption)],
-        tables=[page_table(label(metric), columns, lines, note)],
+        drawings=drawings,
+        tables=tables,
     )
 
 
+def _seen(kind: str, amount: float) -> str:
+    return f"{amount:g} s" if kind == "seconds" else f"{100 * amount:g} %"
+
+
 @styled
-def _early(rows: pd.DataFrame, shown: Sequence[str]) -> Any:
+def _early(rows: pd.DataFrame, shown: Sequence[str], kind: str) -> Any:
+    scale = 1 if kind == "seconds" else 100
     figure = style.new_figure(1.2 * style.WIDTH, 2.8)
     axes = np.atleast_1d(figure.subplots(1, len(shown), sharey=True))
     colours = (MODEL, HUMAN, "#7b5ea7", "#009e73", BASELINE)
     for ax, regime in zip(axes, shown, strict=True):
         for k, (model, part) in enumerate(rows[rows["regime"] == regime].groupby("model")):
-            part = part.sort_values("share")
+            part = part.sort_values(kind)
             colour = colours[k % len(colours)]
-            ax.plot(
-                part["share"] * 100, part["value"], "-o", ms=3, color=colour, label=clean(model)
-            )
-            ax.fill_between(
-                part["share"] * 100, part["low"], part["high"], color=colour, alpha=0.15
-            )
-        seen = sorted(set(rows["share"]))
+            seen = part[kind] * scale
+            ax.plot(seen, part["value"], "-o", ms=3, color=colour, label=clean(model))
+            ax.fill_between(seen, part["low"], part["high"], color=colour, alpha=0.15)
+        ticks = sorted(set(rows[kind] * scale))
         ax.set_xscale("log")
-        ax.set_xticks([100 * s for s in seen], [f"{100 * s:g}" for s in seen])
+        ax.set_xticks(ticks, [f"{s:g}" for s in ticks])
         ax.set_xticks([], minor=True)
         ax.set_title(WORDS[regime])
-        ax.set_xlabel("% seen")
+        ax.set_xlabel("seconds seen" if kind == "seconds" else "% seen")
     axes[-1].legend()
     return figure

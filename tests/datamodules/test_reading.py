@@ -161,6 +161,36 @@ def test_beginning_by_hand() -> None:
     ]  # fmt: skip
 
 
+def test_beginning_in_seconds_and_in_fixations_by_hand() -> None:
+    fixations = dataset({"P1_A": BY_HAND}).fixations
+    # ends 200 400 570 700 840 1000 1270 1600 ms
+    assert [len(beginning(fixations, s, "seconds")) for s in (0.1, 0.2, 1, 1.5, 9)] == [
+        0, 1, 6, 7, 8,
+    ]  # fmt: skip
+    assert [len(beginning(fixations, n, "count")) for n in (1, 3, 8, 100)] == [1, 3, 8, 8]
+    assert beginning(fixations, np.inf, "seconds") is fixations
+    for by in ("seconds", "count"):
+        with pytest.raises(DataError, match="above 0"):
+            beginning(fixations, 0, by)
+
+
+@pytest.mark.parametrize(("amount", "by"), [(0.75, "seconds"), (4, "count")])
+def test_nothing_after_an_absolute_beginning_matters(amount: float, by: str) -> None:
+    """Not what is read later, nor for how long: a share of the trial would give that away."""
+    full, longer = (dataset({"P1_A": rows}) for rows in (BY_HAND, BY_HAND))
+    later = longer.fixations["onset"] > 750
+    longer.fixations.loc[later, "duration"] = 5000.0
+    cut = replace(full, fixations=full.fixations[full.fixations["onset"] <= 750])
+    whole, changed, ended = (
+        reading_trials(d, share=amount, by=by) for d in (full, longer, cut)
+    )
+    for other in (changed, ended):
+        np.testing.assert_array_equal(whole.fixations, other.fixations)
+        np.testing.assert_array_equal(whole.gaze, other.gaze)
+    share = reading_trials(full, share=0.5), reading_trials(longer, share=0.5)
+    assert len(share[0].fixations) != len(share[1].fixations)
+
+
 def test_beginning_starts_at_the_first_onset() -> None:
     fixations = dataset({"P1_A": BY_HAND}).fixations
     later = fixations.assign(onset=fixations["onset"] + 5000)

@@ -124,16 +124,20 @@ def test_benchmark_compares_and_goes_on(tmp_path: Path, shared_data: Path) -> No
 def test_early_sees_beginnings(tmp_path: Path, shared_data: Path) -> None:
     text = run(
         ["benchmark", "early", "dataset=code_comprehension", "task=accuracy", "size=tiny",
-         "shares=[0.1,1.0]", "folds=[0]", "by=fixations", "hydra.run.dir=early"],
+         "seconds=[5]", "shares=[0.1,1.0]", "models=[extra_trees]", "folds=[0]", "by=fixations", "hydra.run.dir=early"],
         tmp_path,
         shared_data,
     )  # fmt: skip
     assert "auroc, test" in text
     rows = pd.read_parquet(tmp_path / "early" / "results.parquet")
-    assert set(rows["share"]) == {0.1, 1.0}
+    assert set(rows["share"].dropna()) == {0.1, 1.0}
+    assert set(rows["seconds"].dropna()) == {5}
+    assert (rows["share"].isna() == rows["seconds"].notna()).all()
+    assert rows.loc[rows["seconds"] == 5, "elapsed_s"].max() <= 5
     seen = rows.groupby("share")["elapsed_s"].first()
     assert seen[0.1] < 0.2 * seen[1.0]
-    assert (tmp_path / "early" / "figures" / "early.png").is_file()
+    for name in ("early", "early_shares"):
+        assert (tmp_path / "early" / "figures" / f"{name}.png").is_file()
 
 
 @pytest.mark.parametrize(
