@@ -181,9 +181,7 @@ def test_nothing_after_an_absolute_beginning_matters(amount: float, by: str) -> 
     later = longer.fixations["onset"] > 750
     longer.fixations.loc[later, "duration"] = 5000.0
     cut = replace(full, fixations=full.fixations[full.fixations["onset"] <= 750])
-    whole, changed, ended = (
-        reading_trials(d, share=amount, by=by) for d in (full, longer, cut)
-    )
+    whole, changed, ended = (reading_trials(d, share=amount, by=by) for d in (full, longer, cut))
     for other in (changed, ended):
         np.testing.assert_array_equal(whole.fixations, other.fixations)
         np.testing.assert_array_equal(whole.gaze, other.gaze)
