@@ -473,5 +473,5 @@ def _early(rows: pd.DataFrame, shown: Sequence[str], kind: str) -> Any:
         ax.set_xticks([], minor=True)
         ax.set_title(WORDS[regime])
         ax.set_xlabel("seconds seen" if kind == "seconds" else "% seen")
-    axes[-1].legend()
+    axes[0].legend(loc="upper left")
     return figure
