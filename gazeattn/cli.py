@@ -170,6 +170,7 @@ _BENCHMARKS = {
     "early": "the same from the first part of each reading",
     "goals": "which question a reader had in mind: chosen among candidates, or written",
     "gaze_fit": "gaze of unseen developers on unseen code, learned and by baselines",
+    "eyelayer": "does gaze help a language model to summarise code? with every control",
 }
 
 
@@ -206,6 +207,7 @@ _MAINS = {
     "benchmark_reading": ("reading_benchmark", "main"),
     "benchmark_goals": ("goals", "main"),
     "benchmark_gaze_fit": ("gaze_fit", "main"),
+    "benchmark_eyelayer": ("eyelayer", "main"),
     "benchmark_early": ("reading_early", "main"),
 }
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from gazeattn.datamodules.code_gaze import CodeReading, subword_mass, subword_target
 from gazeattn.datamodules.code_prompts import CodePrompt, code_prompt
 from gazeattn.datamodules.scanpaths import BatchSampler, Positions
 from gazeattn.errors import DataError
@@ -35,7 +36,7 @@ class SummaryExample:
         Letters of each code token that are no white space.
     summary : ndarray of int64
         Tokens to be written, the end of the text last.
-    text : str
+    text, code : str
     """
 
     id: str
@@ -43,6 +44,7 @@ class SummaryExample:
     letters: NDArray[np.float32]
     summary: Ints
     text: str
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,15 @@ class GazeExample:
     letters : ndarray of float32, shape (length of the prompt,)
     target : ndarray of float32, shape (length of the prompt,)
         Shares of the time on code tokens, sum 1.
+    stimulus : str
+        Name of the code.
     """
 
     id: str
     prompt: CodePrompt
     letters: NDArray[np.float32]
     target: NDArray[np.float32]
+    stimulus: str = ""
 
 
 def letters_of(source: str, prompt: CodePrompt) -> NDArray[np.float32]:
@@ -106,6 +111,7 @@ def summary_examples(
                     letters_of(str(row["code"]), prompt),
                     np.array([*tokens, end], dtype=np.int64),
                     str(row["summary"]),
+                    str(row["code"]),
                 )
             )
     lost.add(STEP, "dropped", f"code of more than {longest} tokens", len(long), "pairs", long)
@@ -288,3 +294,59 @@ class SummaryData(pl.LightningDataModule):
     ) -> SummaryBatch:
         """Move a batch to a device."""
         return batch.to(device)
+
+
+def gaze_examples(
+    readings: Sequence[CodeReading], tokenizer: Any, lost: LossLog | None = None
+) -> list[GazeExample]:
+    """Return readings of code as shares of the time over a model's tokens.
+
+    A piece of the display gives its time to the tokens that it overlaps, by letters
+    (`gazeattn.datamodules.code_gaze.subword_mass`); 1 ms is added to each token.
+    """
+    lost = LossLog() if lost is None else lost
+    texts = {r.text.stimulus: r.text for r in readings}
+    prompts = {n: code_prompt(tokenizer, t.source, t.language) for n, t in texts.items()}
+    letters = {n: letters_of(t.source, prompts[n]) for n, t in texts.items()}
+    out = []
+    for r in readings:
+        prompt = prompts[r.text.stimulus]
+        mass = subword_mass(r.mass, r.text.spans, prompt.offsets, lost)
+        target = subword_target(mass, prompt.code).astype(np.float32)
+        out.append(GazeExample(r.trial, prompt, letters[r.text.stimulus], target, r.text.stimulus))
+    return out
+
+
+def shuffled_gaze(examples: Sequence[GazeExample], seed: int = 0) -> list[GazeExample]:
+    """Return every reading with the gaze of a reading of other code.
+
+    Gaze keeps its place in the code, as a share of its length: what is lost is what stands there.
+
+    Raises
+    ------
+    DataError
+        There is one piece of code alone.
+    """
+    names = sorted({e.stimulus for e in examples})
+    if len(names) < 2:
+        raise DataError("gaze is shuffled between pieces of code", expected="two at least",
+                        found=len(names))  # fmt: skip
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(names))
+    other = {names[k]: names[order[(i + 1) % len(names)]] for i, k in enumerate(order)}
+    of = {n: [e for e in examples if e.stimulus == n] for n in names}
+    out = []
+    for e in examples:
+        pool = of[other[e.stimulus]]
+        given = pool[int(rng.integers(len(pool)))]
+        target = np.zeros_like(e.target)
+        target[e.prompt.code] = stretched(given.target[given.prompt.code], int(e.prompt.code.sum()))
+        out.append(replace(e, target=target))
+    return out
+
+
+def stretched(shares: NDArray[np.float32], n: int) -> NDArray[np.float32]:
+    """Return shares over as many tokens as given, as shares over `n`; the sum is kept."""
+    total = np.concatenate([[0.0], np.cumsum(shares, dtype=np.float64)])
+    edges = np.interp(np.linspace(0, 1, n + 1), np.linspace(0, 1, len(total)), total)
+    return np.diff(edges).astype(np.float32)

@@ -91,6 +91,29 @@ def corpus_bleu(written: Sequence[str], true: Sequence[str]) -> float:
     return float(BLEU().corpus_score(list(written), [list(true)]).score / 100)
 
 
+def bleu_counts(written: Sequence[str], true: Sequence[str]) -> NDArray[np.int64]:
+    """Return what BLEU of many sentences is made of, by sentence, (n, 10).
+
+    Matching n-grams for n = 1 to 4, all n-grams for n = 1 to 4, length, length of the true one:
+    sums over any choice of sentences are the numbers of `bleu_of_counts`.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(effective_order=True)
+    found = [metric.sentence_score(a, [b]) for a, b in _pairs(written, true)]
+    rows = [[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in found]
+    return np.array(rows, dtype=np.int64).reshape(-1, 10)
+
+
+def bleu_of_counts(counts: ArrayLike) -> float:
+    """Return BLEU of sentences together, 0 to 1, from the sum of their `bleu_counts`."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    c = [int(v) for v in np.asarray(counts)]
+    made = BLEU.compute_bleu(c[:4], c[4:8], c[8], c[9], smooth_method="exp")
+    return float(made.score / 100)
+
+
 def _rouge() -> Any:
     """Return the scorer, and keep its log out of ours.
 

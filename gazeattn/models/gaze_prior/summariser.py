@@ -359,8 +359,10 @@ class Summariser(Network):
             lm = LanguageModel.load(facts["lm"], root=root) if lm is None else lm
             sha = str(lm.info.get("sha") or "")
             if facts["sha"] and sha and facts["sha"] != sha:
-                raise DataError("the language model is another than the one in training",
-                                source=path, expected=facts["sha"][:12], found=sha[:12])  # fmt: skip
+                raise DataError(
+                    "the language model is another than the one in training", source=path,
+                    expected=facts["sha"][:12], found=sha[:12],
+                )  # fmt: skip
             arguments = facts["arguments"]
             made = cls(lm, **arguments)
             tensors = load_file(path / ADAPTER / "adapter_model.safetensors")
