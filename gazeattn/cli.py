@@ -143,9 +143,9 @@ MAX_BLOCKS = 30  # rows of a table in the terminal
 
 _COMMANDS = {
     "compare": "compare human reading attention with a language model's attention",
-    "train": "train a scanpath model on a data set",
+    "train": "train a model: of scanpaths, or of what can be read off a reader's eyes",
     "benchmark": "train and test all models on a data set, beside baselines and ceilings",
-    "predict": "draw human-like scanpaths of a trained model over any picture",
+    "predict": "scanpaths of a trained model over any picture; labels of readings, also new ones",
     "explain": "say what a trained reading model looks at, by taking features and words away",
     "datasets": "list the data sets: task, size, licence, citation, installed or not",
     "models": "list the models: task, size, licence, citation, installed or not",

@@ -9,11 +9,13 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from gazeattn.errors import DataError
 
 ENV_DATA = "GAZEATTN_DATA"
 _ROOT: contextvars.ContextVar[Path | None] = contextvars.ContextVar("root", default=None)
@@ -131,6 +133,53 @@ def write_parquet(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
     """Write a table as Parquet atomically."""
     with atomic_path(path) as temporary:
         frame.to_parquet(temporary, index=False)
+
+
+def read_json(path: str | os.PathLike[str], what: str = "the file") -> dict[str, Any]:
+    """Return the mapping that a JSON file holds.
+
+    Raises
+    ------
+    DataError
+        There is no such file, or it is damaged.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{what} is missing", source=path) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{what} is damaged", source=path, found=_short(error)) from None
+    if not isinstance(content, dict):
+        raise DataError(f"{what} is damaged", source=path, expected="names and values",
+                        found=type(content).__name__)  # fmt: skip
+    return content
+
+
+def read_parquet(
+    path: str | os.PathLike[str], what: str = "the table", columns: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return the table of a Parquet file.
+
+    Raises
+    ------
+    DataError
+        There is no such file, it is damaged, or it lacks one of the columns.
+    """
+    try:
+        table = pd.read_parquet(path)
+    except FileNotFoundError:
+        raise DataError(f"{what} is missing", source=path) from None
+    except (OSError, ValueError, ArithmeticError, TypeError, KeyError) as error:
+        raise DataError(f"{what} is damaged", source=path, found=_short(error)) from None
+    missing = [c for c in columns if c not in table]
+    if missing:
+        raise DataError(f"{what} is another one", source=path, expected=f"column {missing[0]}",
+                        found=", ".join(map(str, table.columns)))  # fmt: skip
+    return table
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _plain(value: Any) -> Any:

@@ -310,6 +310,15 @@ def reading_trials(
     if "page" in table and table["page"].notna().all():
         page = pd.factorize(table["page"])[0].astype(np.int64)
     entry = _entry(word, starts, boxes, placed, kept)
+    blank = table["duration"].isna() if "duration" in table else pd.Series(True, table.index)
+    lost.add(
+        "reading",
+        "undefined",
+        "fixations without a duration: no measure of time has them",
+        int(blank.sum()),
+        "fixations",
+        table.loc[blank, "trial"].drop_duplicates(),
+    )
     lost.add("reading", "note", "fixations before the start of the text: in no pass",
              int(entry.sum()))  # fmt: skip
     values = fixation_features(table, starts, word, n_words, boxes, page, entry)

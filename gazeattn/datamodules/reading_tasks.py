@@ -101,8 +101,9 @@ class ReadingTask:
             str(k): tuple(v) if isinstance(v, list) else v for k, v in options.items()
         }
         for key in ("name", "kind", "label"):
-            if not made.get(key):
-                raise DataError(f"a task needs {key!r}", source="task")
+            if not made.get(key) or made[key] == "???":
+                raise DataError(f"a task needs {key!r}", source="task",
+                                hint=f"for example task.{key}=diagnosis")  # fmt: skip
         task = cls(**made)
         if task.kind not in KINDS:
             raise UnknownNameError("kind of task", task.kind, KINDS)
@@ -147,13 +148,19 @@ def task_trials(
     if task.items is not None:
         trials = _with_items(trials, dataset, task, lost)
     table = trials.table.copy()
-    if not labels and task.label not in table:
-        table[task.label] = pd.Series(np.nan, index=table.index)
+    if not labels:
+        if task.label not in table:
+            table[task.label] = pd.Series(np.nan, index=table.index)
+        if item not in table:
+            lost.add("task", "note", f"no column {item}: each text is an item of its own",
+                     len(table), "trials")  # fmt: skip
+            item = "text"
     for column in (task.label, item, *([task.question] if task.question else [])):
         if column not in table:
             raise UnknownNameError("column of the trials", column, list(map(str, table.columns)))
     y = target_of(table[task.label], task)
-    lost.add("task", "note", f"trials without {task.label}: neither trained on nor scored",
+    what = "neither trained on nor scored" if labels else "predicted, not scored"
+    lost.add("task", "note", f"trials without {task.label}: {what}",
              int(np.isnan(y).sum()), "trials", table.loc[np.isnan(y), "trial"])  # fmt: skip
     table["y"] = y
     table[ITEM] = as_text(table[item])

@@ -81,6 +81,7 @@ def table(
     duration_unit: str | None = None,
     screen: Sequence[float] | None = None,
     eye: str | None = None,
+    labels: Sequence[str] = (),
     licence: str = "not stated (own data)",
     citation: str = "not stated (own data)",
 ) -> GazeDataset:
@@ -112,6 +113,9 @@ def table(
     eye : {"left", "right"} or None
         Keep the fixations of one eye, where the column ``eye`` has both (fixations of no stated
         eye stay); the others are counted as dropped.
+    labels
+        Further columns of `trials` that are kept: what models of reading learn to tell. Numbers
+        where all values are numbers, text otherwise.
     licence, citation
         What reports say about the data.
 
@@ -135,6 +139,7 @@ def table(
             "screen must be width and height in pixels", found=", ".join(map(plain, screen))
         )
     maps = _maps(columns)
+    schemas = {**SCHEMAS, "trials": {**TRIALS, **_labels(labels, trials)}}
     form = Format(encoding, separator, decimal, quote)
     given = {
         step: value
@@ -153,7 +158,7 @@ def table(
         if isinstance(value, pd.DataFrame):
             names[step], first_row[step] = f"{step} table", 0
             frames[step], log = name_columns(
-                value, SCHEMAS[step], maps.get(step), step=step, source=names[step]
+                value, schemas[step], maps.get(step), step=step, source=names[step]
             )
             data: Data = value.to_csv(index=False).encode("utf-8", "surrogatepass")
         else:
@@ -161,7 +166,7 @@ def table(
             names[step], first_row[step] = path.name, FIRST_ROW
             data = file_bytes(path)
             frames[step], log = read_table(
-                path, SCHEMAS[step], maps.get(step), step=step, form=form, data=data
+                path, schemas[step], maps.get(step), step=step, form=form, data=data
             )
         digests[names[step]] = pool.submit(sha256, data)
         lost.extend(log)
@@ -187,8 +192,12 @@ def table(
     for step, frame in (("fixations", f), ("words", frames["words"]), ("trials", t)):
         if frame is not None:
             near_columns(
-                frame, SCHEMAS[step], maps.get(step, {}), lost, source=names[step], step=step
+                frame, schemas[step], maps.get(step, {}), lost, source=names[step], step=step
             )
+    for name in labels:
+        if t is None or name not in t:
+            known = list(map(str, frames["trials"]))
+            raise UnknownNameError(f"column of {names['trials']}", name, known)
     t, f = match_trials(f, t, lost, names)
     w = key_words(frames["words"], f, t, names)
     w, log = check_words(w, source=names["words"], first_row=first_row["words"])
@@ -216,6 +225,8 @@ def table(
     one_eye_at_a_time(f, hint="Keep one eye: eye='right' (dataset.eye=right on the command line)")
     _doubts(f, w, screen, lost)
 
+    for name in labels:
+        t[name] = _numbers_or_text(t[name])
     t = t.sort_values("trial", kind="stable").reset_index(drop=True)
     unread = t.loc[~is_in(t["trial"], f["trial"]), "trial"]
     lost.add("trials", "undefined", "no fixations: undefined", len(unread), "trials", unread)
@@ -235,7 +246,7 @@ def table(
             "description": f"own files: {', '.join(names.values())}",
             "checksums": {name: d.result().hexdigest() for name, d in digests.items()},
             "readers_note": _goals(t),
-            "labels": (),
+            "labels": tuple(labels),
             "unverified": ["everything that the files do not say: licence, consent, device"],
         },
         lost=lost,
@@ -243,6 +254,25 @@ def table(
     if "texts" in frames:
         _check_texts(dataset, frames["texts"], names)
     return dataset
+
+
+def _labels(labels: Sequence[str], trials: object) -> dict[str, Column]:
+    """Return the columns of labels; they need a file of trials."""
+    if isinstance(labels, str):
+        raise DataError("labels is a list of columns", expected=f"[{labels}]", found=labels)
+    if labels and trials is None:
+        raise DataError("labels are columns of the file of trials", expected="trials=FILE",
+                        hint="dataset.trials=T.csv on the command line")  # fmt: skip
+    return {str(n): Column("text", "label of the trial") for n in labels if n not in TRIALS}
+
+
+def _numbers_or_text(values: pd.Series) -> pd.Series:
+    """Return a column of numbers where every value that is there is one."""
+    there = values.notna() & (values.astype("str").str.strip() != "")
+    numbers = pd.to_numeric(values.where(there), errors="coerce")
+    if numbers.notna().to_numpy(bool)[there.to_numpy(bool)].all():
+        return numbers.astype("float64")
+    return values.where(there)
 
 
 def _of_eye(f: pd.DataFrame, eye: str | None, lost: LossLog, source: str) -> pd.DataFrame:

@@ -33,7 +33,7 @@ from gazeattn.experiments.building import (
 )
 from gazeattn.experiments.compare import load_dataset
 from gazeattn.experiments.config import typed
-from gazeattn.experiments.runs import environment, write_environment
+from gazeattn.experiments.runs import begin, environment, write_environment
 from gazeattn.experiments.scanpath_rows import (
     convention_of,
     explained_rows,
@@ -408,7 +408,7 @@ def run_benchmark(
         settings = Settings.of(asdict(cfg), configs)
         bench.rows = earlier_rows(bench, settings)
         keep(folder, settings)  # what stands in the folder is from here on that of this command
-        write_text(folder / "config.yaml", config_text)
+        begin(folder, config_text)
         divided.save(folder / "split.json")
         write_environment(folder, facts, command)
         write_text(folder / "lost.csv", lost.to_frame().to_csv(index=False))

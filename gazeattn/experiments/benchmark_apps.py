@@ -13,9 +13,9 @@ from hydra.utils import get_original_cwd
 from omegaconf import DictConfig, OmegaConf
 
 from gazeattn.experiments.app import original_path, run_app
-from gazeattn.experiments.runs import command_line, environment, write_environment
+from gazeattn.experiments.runs import begin, command_line, environment, write_environment
 from gazeattn.experiments.terminal import print_table
-from gazeattn.storage import write_json, write_text
+from gazeattn.storage import write_json
 
 OWN = ("size", "debug", "publish", "root", "sizes")
 """Keys of these configurations that are no settings of the benchmark itself."""
@@ -61,7 +61,7 @@ def _run(cfg: DictConfig, name: str, work: Callable[..., pd.DataFrame]) -> None:
     assert isinstance(plain, dict)
     call = this_call(name)
     folder, base, command = call.folder, call.base, call.command
-    write_text(folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    begin(folder, OmegaConf.to_yaml(cfg, resolve=True))
     write_environment(folder, environment(), command)
     changes = {str(k): v for k, v in plain.items() if k in call.keys and k not in OWN}
     publish = original_path(plain["publish"], base)

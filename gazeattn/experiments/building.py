@@ -224,9 +224,11 @@ def read_run(folder: Path) -> dict[str, Any]:
         The folder holds no run.
     """
     if not (folder / RUN).is_file():
+        inside = sorted(folder.glob(f"**/{RUN}"))[:3] if folder.is_dir() else []
+        names = ", ".join(str(p.parent) for p in inside)
         raise DataError(
             "not the folder of a trained model", source=folder, expected=RUN,
-            hint="gazeattn train makes one",
+            hint=f"there are some in it: {names}" if names else "gazeattn train makes one",
         )  # fmt: skip
     plain = read_yaml(folder / RUN)
     if not isinstance(plain.get("model"), dict) or "name" not in plain["model"]:

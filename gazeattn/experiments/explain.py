@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from omegaconf import OmegaConf
 
 from gazeattn.datamodules.reading import ReadingTrials
 from gazeattn.datamodules.reading_aggregates import aggregates
 from gazeattn.datamodules.reading_batches import ReadingInputs
 from gazeattn.datamodules.reading_features import fixation_features, names_of
+from gazeattn.datamodules.reading_scaling import FittedFeatures
 from gazeattn.datamodules.reading_tasks import ReadingTask
+from gazeattn.datasets.splits import Split
 from gazeattn.errors import CapabilityError, DataError, GazeattnError, UnknownNameError
-from gazeattn.experiments.building import read_run
+from gazeattn.experiments.building import read_run, read_yaml
 from gazeattn.experiments.reading_data import TaskData, task_data
 from gazeattn.experiments.reading_fitting import Fitted, load
 from gazeattn.experiments.reading_scores import ALL, Draws, interval, over_folds
 from gazeattn.experiments.terminal import print_table
+from gazeattn.models.reading.base import ReadingModel
+from gazeattn.models.reading.ensemble import Ensemble
 from gazeattn.storage import write_parquet, write_text
 
 SHOWN = 12
@@ -90,8 +94,8 @@ def read_reading_run(folder: Path, root: str | None = None) -> Run:
     config = read_run(folder)
     if not (folder / "config.yaml").is_file():
         raise DataError("the run has no configuration", source=folder, expected="config.yaml")
-    plain = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"), resolve=True)
-    if not isinstance(plain, dict) or not plain.get("task"):
+    plain = read_yaml(folder / "config.yaml")
+    if not plain.get("task"):
         raise DataError(
             "this run predicts scanpaths, it reads nothing off them", source=folder,
             hint="gazeattn train experiment=copco/dyslexia makes one that does",
@@ -107,22 +111,36 @@ def read_reading_run(folder: Path, root: str | None = None) -> Run:
         by=str(prefix.get("by", "time")),
         surprisal=plain.get("surprisal"),
     )
+    missing = [k for k in ("dataset", "fold", "seed") if k not in plain]
+    if missing:
+        raise DataError("the configuration is not whole", source=folder / "config.yaml",
+                        expected=missing[0])  # fmt: skip
+    fold = int(plain["fold"])
+    if (folder / "split.json").is_file():
+        then, now = Split.load(folder / "split.json").digest, data.split(fold).digest
+        if then != now:
+            raise DataError("the readings or their folds are not those of the training",
+                            source=folder / "split.json", expected=then[:12],
+                            found=now[:12])  # fmt: skip
     fitted = load(config, task, folder, root)
-    return Run(fitted, data, int(plain["fold"]), int(plain["seed"]), str(config["name"]))
+    return Run(fitted, data, fold, int(plain["seed"]), str(config["name"]))
 
 
-def groups_of(run: Run, trials: ReadingTrials) -> dict[tuple[str, str], list[int]]:
+Groups = dict[tuple[str, str], list[int]]
+
+
+def groups_of(features: FittedFeatures, trials: ReadingTrials) -> Groups:
     """Return columns that are taken away together: (scope, name) -> columns.
 
     A feature goes with the column that says where it is missing; aggregates go by their set, each
     with the first set that holds it.
     """
-    found: dict[tuple[str, str], list[int]] = {}
-    for scope, scale in run.fitted.features.scales.items():
+    found: Groups = {}
+    for scope, scale in features.scales.items():
         of: dict[str, str] = {}
         if scope == "trial":
             first = trials.take(np.array([0]))
-            for name in run.fitted.features.choice.sets:
+            for name in features.choice.sets:
                 for column in aggregates(first, [name]).columns:
                     of.setdefault(str(column), name)
         for k, channel in enumerate(scale.channels):
@@ -149,20 +167,59 @@ def occlude_features(run: Run, part: str = "val", draws: int = 500) -> pd.DataFr
     inputs = run.fitted.inputs(trials)
     draw = Draws.of(trials.table["participant"], draws)
     base, base_drawn = _score(run, inputs, task, draw)
-    if run.fitted.model.own_features:
-        raise CapabilityError(
-            "an ensemble's members prepare their own features; explain one of its members instead"
-        )
     rows = []
-    for (scope, name), columns in groups_of(run, trials).items():
-        values = inputs.scaled[scope].copy()
-        values[:, columns] = 0
-        changed = replace(inputs, scaled={**inputs.scaled, scope: values})
-        value, drawn = _score(run, changed, task, draw)
+    for scope, name, without, given in _without(run, trials, inputs):
+        value, drawn = _score(without, given, task, draw)
         low, high = interval(base_drawn - drawn)
         row: dict[str, Any] = {"scope": scope, "feature": name, "score": value}
         rows.append({**row, "loss": base - value, "low": low, "high": high})
     return pd.DataFrame(rows).sort_values("loss", ascending=False)
+
+
+def blanked(inputs: ReadingInputs, scope: str, columns: Sequence[int]) -> ReadingInputs:
+    """Return trials with some columns at their training median, which is 0 once scaled."""
+    values = inputs.scaled[scope].copy()
+    values[:, list(columns)] = 0
+    return replace(inputs, scaled={**inputs.scaled, scope: values})
+
+
+@dataclass(frozen=True)
+class Blind:
+    """A model that some columns are hidden from."""
+
+    model: ReadingModel
+    scope: str
+    columns: tuple[int, ...]
+
+    def predict(self, inputs: ReadingInputs) -> np.ndarray:
+        """Return the predictions without the columns."""
+        if not self.columns:
+            return self.model.predict(inputs)
+        return self.model.predict(blanked(inputs, self.scope, self.columns))
+
+
+def _without(
+    run: Run, trials: ReadingTrials, inputs: ReadingInputs
+) -> Iterator[tuple[str, str, Run, ReadingInputs]]:
+    """Yield scope, name, a run and its inputs for every group of columns that is taken away.
+
+    The members of an ensemble prepare features of their own: a group is taken from all of them.
+    """
+    model = run.fitted.model
+    if not isinstance(model, Ensemble):
+        for (scope, name), columns in groups_of(run.fitted.features, trials).items():
+            yield scope, name, run, blanked(inputs, scope, columns)
+        return
+    if any(isinstance(m.model, Ensemble) for m in model.members):
+        raise CapabilityError("an ensemble of ensembles cannot be explained; explain its members")
+    each = [groups_of(m.features, trials) for m in model.members]
+    for scope, name in dict.fromkeys(key for groups in each for key in groups):
+        made = copy(model)
+        made.members = [
+            replace(m, model=Blind(m.model, scope, tuple(groups.get((scope, name), ()))))  # type: ignore[arg-type]
+            for m, groups in zip(model.members, each, strict=True)
+        ]
+        yield scope, name, replace(run, fitted=replace(run.fitted, model=made)), inputs
 
 
 def _score(
@@ -253,7 +310,7 @@ def explain(options: Options) -> Path:
     write_parquet(to / "words.parquet", words)
     write_text(to / "features.csv", features.to_csv(index=False))
     write_text(to / "words.csv", words.to_csv(index=False))
-    from gazeattn.report.reading import write_explanation
+    from gazeattn.report.reading_looks import write_explanation
 
     text = run.data.trials.named([trial])
     write_explanation(

@@ -34,7 +34,7 @@ from gazeattn.experiments._eyelayer_run import (
 from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.benchmark_apps import this_call
 from gazeattn.experiments.goals import token_vectors
-from gazeattn.experiments.runs import environment, write_environment
+from gazeattn.experiments.runs import begin, environment, write_environment
 from gazeattn.experiments.terminal import StageProgress, print_table
 from gazeattn.lm import LanguageModel
 from gazeattn.results import pack_rows, result_rows
@@ -244,7 +244,7 @@ def curves_of(
 
 def _task(cfg: DictConfig) -> None:
     call = this_call(NAME)
-    write_text(call.folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    begin(call.folder, OmegaConf.to_yaml(cfg, resolve=True))
     write_environment(call.folder, environment(), call.command)
     root = original_path(cfg.root, call.base)
     rows = run_eyelayer(

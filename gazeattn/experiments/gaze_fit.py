@@ -35,7 +35,7 @@ from gazeattn.experiments._gaze_learned import fit_ensemble
 from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.benchmark_apps import this_call
 from gazeattn.experiments.building import sized
-from gazeattn.experiments.runs import environment, write_environment
+from gazeattn.experiments.runs import begin, environment, write_environment
 from gazeattn.experiments.terminal import StageProgress, print_table
 from gazeattn.lm import LanguageModel
 from gazeattn.losses import LossLog
@@ -291,7 +291,7 @@ def _task(cfg: DictConfig) -> None:
     call = this_call(NAME)
     plain = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(plain, dict)
-    write_text(call.folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    begin(call.folder, OmegaConf.to_yaml(cfg, resolve=True))
     write_environment(call.folder, environment(), call.command)
     size = str(cfg.size.name)
     mine = {k: plain[k] for k in (*SETTINGS, "sizes") if k not in ("dataset", "lm")}

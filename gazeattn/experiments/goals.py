@@ -25,7 +25,7 @@ from gazeattn.experiments._goal_data import Goals
 from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.benchmark_apps import this_call
 from gazeattn.experiments.config import conf_folder
-from gazeattn.experiments.runs import commit, environment, write_environment
+from gazeattn.experiments.runs import begin, commit, environment, write_environment
 from gazeattn.experiments.terminal import print_table
 from gazeattn.experiments.training import Training, train
 from gazeattn.metrics import generation, selection
@@ -421,7 +421,7 @@ def _publish(folder: Path, rows: pd.DataFrame, goals: Goals, size: str, notes: l
 
 def _task(cfg: DictConfig) -> None:
     call = this_call(NAME)
-    write_text(call.folder / "config.yaml", OmegaConf.to_yaml(cfg, resolve=True))
+    begin(call.folder, OmegaConf.to_yaml(cfg, resolve=True))
     write_environment(call.folder, environment(), call.command)
     own = [k for k in call.keys if k.split(".")[0] not in (*NOT_SETTINGS, "dataset")]
     rows = run_goals(

@@ -46,6 +46,8 @@ examples:
   gazeattn train model=hat size=tiny
   gazeattn train experiment=copco/dyslexia model=roberteye_words fold=0
   gazeattn train -m experiment=copco/dyslexia model=extra_trees fold=0,1,2,3 seed=0,1,2
+  gazeattn train experiment=table/own dataset.fixations=F.csv dataset.words=W.csv \\
+    dataset.trials=T.csv dataset.labels=[diagnosis] task.label=diagnosis
   gazeattn train model=tpp_gaze model.lr=0.0003 model.training.max_epochs=20 seed=1
   gazeattn train -m model=tpp_gaze,hat seed=0,1,2
   gazeattn train resume=outputs/train/2026-01-31/12-00-00-000000
@@ -170,7 +172,7 @@ choices:
 {choices}
 
 values (see conf/benchmark_reading.yaml):
-  tasks, models, baselines, pooled, seeds, folds, surprisal, fit
+  tasks, task.*, models, baselines, pooled, refit, variants, seeds, folds, surprisal, fit
   publish                       folder for the tables as JSON
   accelerator, root, fetch
 """
@@ -230,6 +232,46 @@ values (see conf/benchmark_early.yaml):
   task, models, seconds, shares, by, seeds, folds, publish, accelerator, root, fetch
 """
 
+_GAZE_FIT = """\
+usage: gazeattn benchmark gaze_fit [KEY=VALUE ...] [--cfg job]
+
+Tell where programmers look on code, when neither they nor the code were seen in training: learned
+mixtures beside what length, place and kind of tokens tell, and other developers. Finished cells
+are kept.
+
+examples:
+  gazeattn benchmark gaze_fit
+  gazeattn benchmark gaze_fit size=tiny
+
+choices:
+{choices}
+
+values (see conf/benchmark_gaze_fit.yaml):
+  layer, folds, cells, draws, seed, data_seed, reference, learned.*
+  publish, accelerator, root
+"""
+
+_EYELAYER = """\
+usage: gazeattn benchmark eyelayer [KEY=VALUE ...] [--cfg job]
+
+Train a language model to summarise code with a gaze prior inside, beside every control: adapters
+alone with as many parameters, the layer without gaze, with gaze of other code, with other priors,
+with one component, behind other blocks. Finished rows are kept.
+
+examples:
+  gazeattn benchmark eyelayer
+  gazeattn benchmark eyelayer size=tiny
+  gazeattn benchmark eyelayer only=[lora,eyelayer] seeds=[0] sweep=[] changes_seeds=0
+
+choices:
+{choices}
+
+values (see conf/benchmark_eyelayer.yaml):
+  summaries, language, gaze, seeds, rows, only, changes, sweep, changes_seeds, sweep_seeds
+  settings.*, training.*, data.*, folds, writing.*, scorer, draws, fit
+  publish, accelerator, root, fetch
+"""
+
 _EXPLAIN = """\
 usage: gazeattn explain model=RUN [trial=ID] [to=FOLDER]
 
@@ -252,6 +294,8 @@ _TEXTS = {
     "benchmark_reading": _READING + _HYDRA,
     "benchmark_goals": _GOALS + _HYDRA,
     "benchmark_early": _EARLY + _HYDRA,
+    "benchmark_gaze_fit": _GAZE_FIT + _HYDRA,
+    "benchmark_eyelayer": _EYELAYER + _HYDRA,
     "predict": _PREDICT,
     "explain": _EXPLAIN,
 }

@@ -55,6 +55,9 @@ def models(options: argparse.Namespace) -> int:
     for title, known in others.items():
         if options.name in known:
             return _entries(title, known, options)
+    if options.name in model_names() and (row := _settings_of(options.name)) is not None:
+        print_table(row[0], ("fact", "value"), [("settings of", row[1]), ("what it is", row[2])])
+        return 0
     code = _entries("models", registry.models, options)
     if options.name is None:
         for title, known in others.items():
@@ -64,9 +67,24 @@ def models(options: argparse.Namespace) -> int:
                 for e in known
             ]  # fmt: skip
             print_table(title, ("name", "kind", "what it is", "paper"), rows)
+        settings = [row for n in model_names() if (row := _settings_of(n)) is not None]
+        print_table("further settings of models", ("name", "of", "what it is"), settings)
         print(f"model= of gazeattn train and benchmark: {', '.join(model_names())}")
     print("Any Hugging Face model works too: lm=FOLDER, lm=ORG/NAME or lm=FILE.gguf")
     return code
+
+
+def _settings_of(name: str) -> tuple[str, str, str] | None:
+    """Return what a configuration says that is of a model by another name, or None."""
+    from gazeattn.experiments.building import read_model
+    from gazeattn.experiments.config import conf_folder
+
+    of = str(read_model(name)["name"])
+    if of == name:
+        return None
+    lines = (conf_folder() / "model" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    said = " ".join(x.lstrip("# ") for x in lines if x.startswith("#") and "@package" not in x)
+    return name, of, said.partition(". ")[0] or "–"
 
 
 def _entries(title: str, known: registry.Registry, options: argparse.Namespace) -> int:

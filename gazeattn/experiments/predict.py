@@ -214,6 +214,9 @@ def main(arguments: list[str]) -> int:
     """Run `gazeattn predict`."""
     from gazeattn.experiments import reading_predict
 
+    for text in arguments:
+        if text.startswith("model=") and text != "model=":
+            read_run(Path(text.partition("=")[2]).expanduser())
     if reading_predict.is_reading(arguments):
         return reading_predict.main(arguments)
     options = read_options(arguments)

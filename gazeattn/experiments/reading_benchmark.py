@@ -20,15 +20,15 @@ from gazeattn.experiments.benchmark_apps import this_call
 from gazeattn.experiments.building import read_model, read_run, sized
 from gazeattn.experiments.config import conf_folder, typed
 from gazeattn.experiments.reading_data import TaskData, task_data
-from gazeattn.experiments.reading_fitting import PREDICTIONS, fit_and_predict
+from gazeattn.experiments.reading_fitting import COLUMNS, PREDICTIONS, fit_and_predict
 from gazeattn.experiments.reading_scores import ALL, Draws, best_of, over_folds, paired, score_rows
 from gazeattn.experiments.reading_train import check_model, ensure_encoder
-from gazeattn.experiments.runs import environment, write_environment
+from gazeattn.experiments.runs import begin, environment, write_environment
 from gazeattn.experiments.schemas import ReadingBenchmarkConfig
 from gazeattn.experiments.terminal import StageProgress, print_table
 from gazeattn.models.reading.base import ReadingNetwork
 from gazeattn.results import pack_rows, result_rows
-from gazeattn.storage import write_json, write_parquet, write_text
+from gazeattn.storage import read_parquet, write_json, write_parquet, write_text
 
 log = logging.getLogger(__name__)
 NAME = "reading"
@@ -39,8 +39,8 @@ REGIMES = (ALL, "unseen_text", "unseen_reader", "unseen_both")
 INTERVALS = "mean over folds and seeds; 95 % intervals over readers"
 
 
-def tasks_of(dataset: str) -> dict[str, ReadingTask]:
-    """Return the tasks of a data set by the names of their files.
+def task_options(dataset: str) -> dict[str, dict[str, Any]]:
+    """Return what the tasks of a data set are made of, by the names of their files.
 
     Raises
     ------
@@ -52,11 +52,17 @@ def tasks_of(dataset: str) -> dict[str, ReadingTask]:
     for path in sorted((folder / dataset).glob("*.yaml")):
         node = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
         if isinstance(node, dict) and node.get("task"):
-            found[path.stem] = ReadingTask.of(node["task"])
+            found[path.stem] = {str(k): v for k, v in node["task"].items()}
     if not found:
         known = sorted({p.parent.name for p in folder.glob("*/*.yaml")})
         raise UnknownNameError("data set with tasks in reading", dataset, known)
     return found
+
+
+def tasks_of(dataset: str, changes: Mapping[str, Any] | None = None) -> dict[str, ReadingTask]:
+    """Return the tasks of a data set, with changes to their options."""
+    options = task_options(dataset)
+    return {n: ReadingTask.of({**t, **(changes or {})}) for n, t in options.items()}
 
 
 def kind_of(name: str, cfg: ReadingBenchmarkConfig) -> str:
@@ -129,6 +135,7 @@ class Runner:
         return fit_and_predict(
             config, self.data, fold, folder,
             seed=seed, root=self.root, accelerator=self.cfg.accelerator, refit=refit,
+            about={"dataset": self.cfg.dataset, "surprisal": self.cfg.surprisal},
         )  # fmt: skip
 
     def collect(self) -> None:
@@ -141,7 +148,7 @@ class Runner:
                     self.folder / "runs" / f"{label}_{f}_{seed}" / PREDICTIONS for f in self.folds
                 ]
                 if all(p.is_file() for p in paths):
-                    parts += [pd.read_parquet(p) for p in paths]
+                    parts += [read_parquet(p, "the table of predictions", COLUMNS) for p in paths]
             if parts:
                 self.tables[label] = pd.concat(parts, ignore_index=True)
         for label in self.again:
@@ -391,11 +398,15 @@ def run_benchmark(
 ) -> dict[str, pd.DataFrame]:
     """Do what is missing of a benchmark; return the rows of each task."""
     dataset = str(cfg.dataset["name"])
-    tasks = tasks_of(dataset)
+    tasks = task_options(dataset)
     for name in cfg.tasks or ():
         if name not in tasks:
             raise UnknownNameError(f"task of {dataset}", name, tasks)
-    chosen = {n: t for n, t in tasks.items() if cfg.tasks is None or n in cfg.tasks}
+    chosen = {
+        n: ReadingTask.of({**t, **cfg.task})
+        for n, t in tasks.items()
+        if cfg.tasks is None or n in cfg.tasks
+    }
     root = original_path(cfg.root, base)
     cfg.publish = original_path(cfg.publish, base)
     for label in dict.fromkeys((*cfg.models, *cfg.baselines, *cfg.pooled, *cfg.refit)):
@@ -408,10 +419,14 @@ def run_benchmark(
                     expected="refit= names estimators",
                 )
         ensure_encoder(config, root, cfg.fetch)
-    if not cfg.seeds:
-        raise DataError("a benchmark needs a seed", expected="seeds=[0]")
+    if not cfg.seeds or min(cfg.seeds) < 0:
+        raise DataError("a benchmark needs a seed", expected="seeds=[0], 0 or more",
+                        found=cfg.seeds)  # fmt: skip
+    if not [m for m in cfg.models if m not in cfg.variants]:
+        raise DataError("a benchmark needs a model", expected="models=[extra_trees]",
+                        hint="variants are rows beside the models that they are of")  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "config.yaml", config_text)
+    begin(folder, config_text)
     facts = environment()
     write_environment(folder, facts, command)
     found = {}

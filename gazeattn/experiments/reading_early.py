@@ -20,7 +20,7 @@ from gazeattn.experiments.reading_data import task_data
 from gazeattn.experiments.reading_fitting import fit_and_predict
 from gazeattn.experiments.reading_scores import Draws, score_rows
 from gazeattn.experiments.reading_train import check_model, ensure_encoder
-from gazeattn.experiments.runs import environment, write_environment
+from gazeattn.experiments.runs import begin, environment, write_environment
 from gazeattn.experiments.schemas import EarlyBenchmarkConfig
 from gazeattn.experiments.terminal import StageProgress, print_table
 from gazeattn.results import pack_rows, result_rows
@@ -61,7 +61,7 @@ def run_early(
         check_model(config, task)
         ensure_encoder(config, root, cfg.fetch)
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / "config.yaml", config_text)
+    begin(folder, config_text)
     facts = environment()
     write_environment(folder, facts, command)
     rows: list[dict[str, Any]] = []
@@ -96,6 +96,10 @@ def run_early(
                                 seed=int(seed),
                                 root=root,
                                 accelerator=cfg.accelerator,
+                                about={
+                                    "dataset": cfg.dataset,
+                                    "prefix": {"share": amount, "by": by},
+                                },
                             )
                         )
                 table = pd.concat(predicted, ignore_index=True)
@@ -121,7 +125,7 @@ def run_early(
         {"dataset": dataset, "task": task.name, "size": cfg.size.name, "metric": task.metric,
          **pack_rows(found.drop(columns=shared))},
     )  # fmt: skip
-    from gazeattn.report.reading import write_early_report
+    from gazeattn.report.reading_looks import write_early_report
 
     write_early_report(found, folder, metric=task.metric, command=command)
     write_json(folder / "summary.json", {"rows": len(found), "command": command})

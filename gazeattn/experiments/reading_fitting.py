@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from omegaconf import OmegaConf
 
 from gazeattn import registry
 from gazeattn.datamodules.reading import ReadingTrials
@@ -20,14 +21,21 @@ from gazeattn.datamodules.reading_scaling import FittedFeatures
 from gazeattn.datamodules.reading_tasks import ITEM, ReadingTask
 from gazeattn.datamodules.reading_texts import TextEncoder
 from gazeattn.datasets.splits import Split
-from gazeattn.errors import DataError
+from gazeattn.errors import DataError, GazeattnError, UnknownNameError
 from gazeattn.experiments.building import training_of, write_run
 from gazeattn.experiments.reading_data import TaskData
 from gazeattn.experiments.training import BEST, train
 from gazeattn.losses import LossLog
 from gazeattn.models.reading._encoder import without_tokens
 from gazeattn.models.reading.base import ReadingEstimator, ReadingModel, ReadingNetwork, Target
-from gazeattn.storage import rooted, write_json, write_parquet
+from gazeattn.storage import (
+    read_json,
+    read_parquet,
+    rooted,
+    write_json,
+    write_parquet,
+    write_text,
+)
 
 log = logging.getLogger(__name__)
 OWN = ("name", "training", "sizes", "limit")
@@ -38,6 +46,9 @@ FEATURES, PREDICTIONS, ESTIMATOR, DONE = (
     "estimator",
     "trained.json",
 )
+CONFIG = "config.yaml"
+COLUMNS = ("trial", "participant", "y", "part", "regime", "fold", "seed")
+"""Columns that every table of predictions has, beside the predictions."""
 
 
 @dataclass(frozen=True)
@@ -236,10 +247,23 @@ def fit(
         made = replace(made, model=_best(kind, folder, root))
     else:
         assert isinstance(model, ReadingEstimator)
-        model.fit(inputs["train"], inputs["val"], seed)
+        _fit_estimator(model, inputs, seed, str(config["name"]))
         model.save(folder / ESTIMATOR)
     write_json(folder / DONE, facts)
     return made
+
+
+def _fit_estimator(
+    model: ReadingEstimator, inputs: Mapping[str, ReadingInputs], seed: int, name: str
+) -> None:
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    try:
+        model.fit(inputs["train"], inputs["val"], seed)
+    except InvalidParameterError as error:
+        raise DataError(
+            f"a setting of {name} is outside what it can be", found=" ".join(str(error).split())
+        ) from None
 
 
 def _best(kind: type[Any], folder: Path, root: str | None) -> ReadingNetwork:
@@ -248,8 +272,14 @@ def _best(kind: type[Any], folder: Path, root: str | None) -> ReadingNetwork:
         raise DataError(
             "the run has no trained model", source=folder, expected=f"checkpoints/{BEST}"
         )
-    with rooted(root):
-        model = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    try:
+        with rooted(root):
+            model = kind.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # the reader of pickles raises whatever it stumbles over
+        if isinstance(error, GazeattnError):
+            raise
+        raise DataError("the checkpoint cannot be read, or does not fit its model", source=path,
+                        found=" ".join(str(error).split())[:200]) from None  # fmt: skip
     assert isinstance(model, ReadingNetwork)
     return model.eval()
 
@@ -260,8 +290,20 @@ def load(config: Mapping[str, Any], task: ReadingTask, folder: Path, root: str |
     path = folder / FEATURES
     if not path.is_file():
         raise DataError("the run has no fitted features", source=folder, expected=FEATURES)
-    content = json.loads(path.read_text(encoding="utf-8"))
-    features = FittedFeatures.from_plain(content)
+    try:
+        features = FittedFeatures.from_plain(read_json(path, "the file of fitted features"))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, DataError | UnknownNameError):
+            raise
+        raise DataError("the file of fitted features is damaged", source=path,
+                        found=str(error)) from None  # fmt: skip
+    if not (folder / DONE).is_file():
+        raise DataError("the training of the run is not finished", source=folder, expected=DONE,
+                        hint="gazeattn train resume=FOLDER goes on with it")  # fmt: skip
+    known = read_json(folder / DONE, "the file of the finished training").get("digest")
+    if known != features.digest:
+        raise DataError("the fitted features are not those of the training", source=path,
+                        expected=known, found=features.digest)  # fmt: skip
     encoder = encoder_of(config, kind, root)
     if issubclass(kind, ReadingNetwork):
         return Fitted(_best(kind, folder, root), features, encoder, task)
@@ -287,14 +329,30 @@ def predictions(
 def fit_and_predict(
     config: Mapping[str, Any], data: TaskData, fold: int, folder: Path, *,
     seed: int = 0, root: str | None = None, accelerator: str = "auto", refit: bool = False,
+    about: Mapping[str, Any] | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """Return the predictions of a fold, from the folder where they are there.
 
     Those for validation and test; of a model that was fitted with validation (`refit`), for test.
+    Damaged predictions are made again from the model.
+
+    Parameters
+    ----------
+    about
+        What `gazeattn explain` and `predict` need to know of the data (``dataset``, ``prefix``,
+        ``surprisal``): kept beside the model with task, fold and seed.
     """
     path = folder / PREDICTIONS
+    if about is not None and not (folder / CONFIG).is_file():
+        content = {"task": asdict(data.task), **about, "fold": fold, "seed": seed}
+        text = OmegaConf.to_yaml(OmegaConf.create(json.loads(json.dumps(content))))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / CONFIG, text)
     if path.is_file():
-        return pd.read_parquet(path)
+        try:
+            return read_parquet(path, "the table of predictions", COLUMNS)
+        except DataError as error:
+            log.warning("%s: predicted again", error)
     fitted = fit(
         config, data, fold, folder, seed=seed, root=root, accelerator=accelerator, refit=refit
     )

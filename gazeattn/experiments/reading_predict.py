@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
-from omegaconf import OmegaConf
 
 from gazeattn import registry
 from gazeattn.datamodules.reading_tasks import ReadingTask, task_trials
 from gazeattn.datasets.splits import Split
 from gazeattn.errors import DataError, GazeattnError, UnknownNameError
-from gazeattn.experiments.building import read_run
+from gazeattn.experiments.building import read_run, read_yaml
 from gazeattn.experiments.reading_data import surprisal_of
 from gazeattn.experiments.reading_fitting import load
-from gazeattn.experiments.terminal import print_table
+from gazeattn.experiments.terminal import print_losses, print_table
 from gazeattn.losses import LossLog
 from gazeattn.storage import atomic_folder, write_parquet, write_text
 
@@ -83,21 +82,43 @@ def read_options(arguments: Sequence[str]) -> Options:
     return Options(dataset=dataset, **given)
 
 
-def predict_readings(options: Options) -> tuple[pd.DataFrame, Path]:
+class Predicted(NamedTuple):
+    """What `gazeattn predict` says of readings."""
+
+    table: pd.DataFrame
+    folder: Path
+    task: ReadingTask
+    lost: LossLog
+
+
+def meaning(task: ReadingTask) -> str:
+    """Say in words what the predictions of a task are."""
+    if task.kind == "regression":
+        return f"p: predicted {task.label}"
+    if len(task.classes) > 2:
+        each = ", ".join(f"p{k}: {c}" for k, c in enumerate(task.classes))
+        return f"probabilities of {task.label}: {each}"
+    if task.above is not None:
+        return f"p: probability of {task.label} above {task.above:g}"
+    return f"p: probability of {task.label} = {task.classes[1] if task.classes else 'true (1)'}"
+
+
+def predict_readings(options: Options) -> Predicted:
     """Predict for every reading of a data set, with or without labels.
 
     Returns
     -------
-    DataFrame
-        trial, participant, item, y (where it is known), part of the training split (where the
-        reading was in it), and the predictions.
-    Path
-        The folder with ``predictions.csv``, ``predictions.parquet`` and ``lost.csv``.
+    Predicted
+        The table (trial, participant, item, y where it is known, part of the training split where
+        the reading was in it, and the predictions), the folder with ``predictions.csv``,
+        ``predictions.parquet`` and ``lost.csv``, the task, and the losses.
     """
     run = Path(options.model).expanduser()
     config = read_run(run)
-    plain = OmegaConf.to_container(OmegaConf.load(run / "config.yaml"), resolve=True)
-    if not isinstance(plain, dict) or not plain.get("task"):
+    if not (run / "config.yaml").is_file():
+        raise DataError("the run has no configuration", source=run, expected="config.yaml")
+    plain = read_yaml(run / "config.yaml")
+    if not plain.get("task"):
         raise DataError("the run has no task", source=run / "config.yaml")
     task = ReadingTask.of(plain["task"])
     root = options.root or plain.get("root")
@@ -130,7 +151,7 @@ def predict_readings(options: Options) -> tuple[pd.DataFrame, Path]:
         write_text(new / "predictions.csv", table.to_csv(index=False))
         write_parquet(new / "predictions.parquet", table)
         write_text(new / "lost.csv", lost.to_frame().to_csv(index=False))
-    return table, to
+    return Predicted(table, to, task, lost)
 
 
 def _parts(run: Path, trials: pd.Series) -> pd.Series:
@@ -145,13 +166,20 @@ def _parts(run: Path, trials: pd.Series) -> pd.Series:
 
 def main(arguments: list[str]) -> int:
     """Run `gazeattn predict` for a reading model."""
-    table, to = predict_readings(read_options(arguments))
+    table, to, task, lost = predict_readings(read_options(arguments))
     columns = [c for c in table if str(c)[:1] == "p" and c not in ("participant", "part")]
     rows = [
-        [r["trial"], r["participant"], *(f"{r[c]:.3f}" for c in columns)]
+        [
+            r["trial"],
+            r["participant"],
+            r["part"] if r["part"] == r["part"] else "new",
+            *(f"{r[c]:.3f}" for c in columns),
+        ]
         for r in table.head(SHOWN).to_dict("records")
     ]
     title = f"first {min(SHOWN, len(table))} of {len(table):,} readings"
-    print_table(title, ["trial", "participant", *map(str, columns)], rows)
+    print_table(title, ["trial", "participant", "part", *map(str, columns)], rows)
+    print(meaning(task))
+    print_losses(lost)
     print(f"folder: {to.resolve()}")
     return 0

@@ -19,15 +19,13 @@ from numpy.typing import NDArray
 from gazeattn.datamodules.reading_tasks import ReadingTask
 from gazeattn.datasets.splits import REGIMES
 from gazeattn.errors import DataError
-from gazeattn.metrics.prediction import cluster_draws, expected_calibration_error, score
+from gazeattn.metrics.prediction import HIGHER, cluster_draws, expected_calibration_error, score
 
 ALL = "all"
 SCORES_OF = {
     "classification": ("auroc", "balanced_accuracy", "brier"),
     "regression": ("r2", "rmse", "mae"),
 }
-HIGHER = {"auroc": True, "balanced_accuracy": True, "brier": False, "r2": True, "rmse": False,
-          "mae": False}  # fmt: skip
 READER = "_reader"
 """Ends the name of a score over readers: the means of their trials."""
 

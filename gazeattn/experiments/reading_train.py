@@ -89,6 +89,9 @@ def run_reading(
     config = sized(cfg.model, cfg.size.name, overridden)
     task = ReadingTask.of(cfg.task)
     check_model(config, task)
+    for key in ("seed", "fold"):
+        if getattr(cfg, key) < 0:
+            raise DataError(key, expected="0 or more", found=getattr(cfg, key))
     claim(folder, cfg.overwrite)
     write_text(folder / "config.yaml", config_text)
     root = original_path(cfg.root, base)

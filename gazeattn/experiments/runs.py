@@ -7,6 +7,7 @@ import logging
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -15,9 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from omegaconf import OmegaConf
+
 import gazeattn
 from gazeattn.errors import DataError
-from gazeattn.storage import write_text
+from gazeattn.storage import atomic_folder, write_text
 
 log = logging.getLogger(__name__)
 FINISHED = "summary.json"
@@ -41,6 +44,49 @@ def claim(folder: Path, overwrite: bool = False) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FINISHED).unlink(missing_ok=True)
     return folder
+
+
+IGNORED = ("publish", "fit", "accelerator", "fetch", "root", "hydra", "debug", "logger")
+"""Keys that do not change what a benchmark says."""
+HEAVY = ("runs", "cells", "searches", "earlier", "checkpoints", "baselines")
+"""Folders of finished parts, which later calls go on with."""
+
+
+def begin(folder: Path, config_text: str) -> Path | None:
+    """Write the configuration of a benchmark; what another call has left there is kept.
+
+    The folder of a benchmark has no date, so that a call goes on with what is missing. Pages and
+    tables of a call with other settings are copied to ``earlier/N`` before they are written anew.
+
+    Returns
+    -------
+    Path or None
+        Where the earlier pages are, if there were any.
+    """
+    path = folder / "config.yaml"
+    kept = None
+    if path.is_file() and _settings(path.read_text(encoding="utf-8")) != _settings(config_text):
+        pages = [p for p in folder.glob("**/*") if p.suffix in (".html", ".parquet")]
+        if any(not set(p.relative_to(folder).parts[:-1]) & set(HEAVY) for p in pages):
+            numbers = [int(p.name) for p in (folder / "earlier").glob("*") if p.name.isdigit()]
+            kept = folder / "earlier" / str(max(numbers, default=0) + 1)
+            with atomic_folder(kept) as new:
+                shutil.copytree(folder, new, ignore=shutil.ignore_patterns(*HEAVY),
+                                dirs_exist_ok=True)  # fmt: skip
+            log.warning("the pages of a call with other settings are kept in %s", kept)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, config_text)
+    return kept
+
+
+def _settings(text: str) -> Any:
+    try:
+        found = OmegaConf.to_container(OmegaConf.create(text))
+    except Exception:  # parsers of YAML have error types of their own
+        return text
+    if not isinstance(found, dict):
+        return found
+    return {k: v for k, v in found.items() if k not in IGNORED}
 
 
 def command_line(experiment: str, overrides: Sequence[str]) -> str:

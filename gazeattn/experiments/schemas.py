@@ -81,6 +81,7 @@ class ReadingBenchmarkConfig:
     size: SizeConfig = field(default_factory=SizeConfig)
     debug: DebugConfig = field(default_factory=DebugConfig)
     tasks: list[str] | None = None
+    task: dict[str, Any] = field(default_factory=dict)
     models: list[str] = field(default_factory=list)
     baselines: list[str] = field(default_factory=list)
     pooled: list[str] = field(default_factory=list)

@@ -17,6 +17,7 @@ from gazeattn.errors import DataError, UnknownNameError
 Floats = NDArray[np.float64]
 
 __all__ = [
+    "HIGHER",
     "SCORES",
     "Calibration",
     "auroc",
@@ -214,6 +215,9 @@ SCORES: dict[str, Callable[..., Any]] = {
     "mae": mae,
 }
 """Scores by name; each takes truth, predictions and weights."""
+HIGHER = {"auroc": True, "balanced_accuracy": True, "brier": False, "r2": True, "rmse": False,
+          "mae": False}  # fmt: skip
+"""Whether more of a score is better."""
 
 
 def score(name: str, y: ArrayLike, p: ArrayLike, weights: ArrayLike | None = None) -> Any:

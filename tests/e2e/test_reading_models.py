@@ -124,7 +124,8 @@ def test_benchmark_compares_and_goes_on(tmp_path: Path, shared_data: Path) -> No
 def test_early_sees_beginnings(tmp_path: Path, shared_data: Path) -> None:
     text = run(
         ["benchmark", "early", "dataset=code_comprehension", "task=accuracy", "size=tiny",
-         "seconds=[5]", "shares=[0.1,1.0]", "models=[extra_trees]", "folds=[0]", "by=fixations", "hydra.run.dir=early"],
+         "seconds=[5]", "shares=[0.1,1.0]", "models=[extra_trees]", "folds=[0]",
+         "by=fixations", "hydra.run.dir=early"],
         tmp_path,
         shared_data,
     )  # fmt: skip

@@ -185,8 +185,10 @@ def test_every_choice_of_the_other_experiments_composes(experiment, schema):
     for group in groups_of(experiment):
         for choice in choices(group):
             extra = []
-            if (group, choice) == ("dataset", "table"):
+            if (group, choice) in (("dataset", "table"), ("experiment", "table/own")):
                 extra = ["dataset.fixations=F.csv", "dataset.words=W.csv"]
+            if choice == "table/own":
+                extra.append("task.label=group")
             overrides = prepare_overrides([f"{group}={choice}", *extra], experiment)
             with initialize_config_dir(str(conf_folder()), version_base="1.3"):
                 assert isinstance(typed(compose(experiment, overrides=overrides), schema), schema)
