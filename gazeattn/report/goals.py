@@ -73,7 +73,7 @@ def goal_sentences(rows: pd.DataFrame) -> list[str]:
         metric = HEADLINES[task]
         gaps = rows[(rows["task"] == task) & (rows["metric"] == metric) & (rows["reference"] != "")]
         gaps = gaps[(gaps["regime"] == "unseen_text") & (gaps["kind"] == "model")]
-        gaps = gaps[~gaps["reference"].str.startswith("retrieval")]
+        gaps = gaps[~gaps["reference"].str.startswith("retrieval")].dropna(subset=["low"])
         if not len(gaps):
             continue
         # the least of its differences: a model has to be above its control and above a guess
