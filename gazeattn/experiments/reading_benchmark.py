@@ -259,6 +259,8 @@ def summary(runner: Runner) -> tuple[pd.DataFrame, dict[str, Any]]:
             name = runner.released(best_of(models, task.metric, ALL)[0])
             facts[f"best{end}"] = best_row(name, test[name], task.metric)
             facts[f"paired{end}"] = against(test[name], theirs, task.metric, draws)
+            base = {n: test[n] for n in runner.tables if kinds[n] == "baseline"}
+            facts[f"paired_baselines{end}"] = above(test[name], base, task.metric, draws)
     return result_rows(rows, ("kind",)), facts
 
 
@@ -286,6 +288,20 @@ def against(
             "against": name,
             "published": float(f"{value:.6g}"),
         }
+    return found
+
+
+def above(
+    ours: pd.DataFrame, baselines: Mapping[str, pd.DataFrame], metric: str, draws: Draws
+) -> dict[str, dict[str, Any]]:
+    """Return the paired difference to each of our baselines in every regime that both have."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, table in baselines.items():
+        for regime in REGIMES:
+            gap = paired(ours, table, metric, regime, draws)
+            if gap["difference"] == gap["difference"]:
+                numbers = {k: float(f"{v:.6g}") for k, v in gap.items()}
+                found.setdefault(name, {})[regime] = numbers
     return found
 
 
@@ -390,6 +406,7 @@ def _report(runner: Runner, rows: pd.DataFrame, facts: Mapping[str, Any], comman
         metric=runner.task.metric,
         best=facts.get("best", {}),
         paired=facts.get("paired", {}),
+        baselines=facts.get("paired_baselines", {}),
     )
 
 

@@ -82,6 +82,7 @@ def write_task_report(
     metric: str,
     best: Mapping[str, Any],
     paired: Mapping[str, Mapping[str, Any]],
+    baselines: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     notes: Sequence[str] = (),
 ) -> Path:
     """Write the page of all models on one task.
@@ -100,6 +101,8 @@ def write_task_report(
         Model chosen on validation, and its test values by regime.
     paired
         By regime: difference, low, high, against.
+    baselines
+        By baseline and regime: difference, low, high.
     notes
         Sentences about the task.
     """
@@ -122,6 +125,8 @@ def write_task_report(
     tables = [regime_table(rows[rows["fold"] == "mean"], label(metric), metric)]
     if paired:
         tables.append(paired_table(paired, chosen))
+    if baselines:
+        tables.append(baseline_table(baselines, chosen))
     for other in sorted(set(rows["metric"]) - {metric}):
         tables.append(regime_table(rows[rows["fold"] == "mean"], label(other), other))
     if chosen in predictions:
@@ -131,7 +136,7 @@ def write_task_report(
         title=f"{first['task']} from eye movements ({first['dataset']})",
         sentences=[
             _answer(best, paired, metric),
-            *_beaten(headline, best, metric),
+            *_beaten(headline, best, baselines or {}, metric),
             *tiny_note(first["size"]),
             *notes,
         ],
@@ -163,7 +168,10 @@ def _answer(best: Mapping[str, Any], paired: Mapping[str, Mapping[str, Any]], me
     return text
 
 
-def _beaten(headline: pd.DataFrame, best: Mapping[str, Any], metric: str) -> list[str]:
+def _beaten(
+    headline: pd.DataFrame, best: Mapping[str, Any],
+    baselines: Mapping[str, Mapping[str, Mapping[str, Any]]], metric: str,
+) -> list[str]:  # fmt: skip
     """Say in which regimes a baseline does as well as the chosen model, or better."""
     if not best:
         return []
@@ -178,7 +186,15 @@ def _beaten(headline: pd.DataFrame, best: Mapping[str, Any], metric: str) -> lis
             said.append(f"{top['model']} {number(float(top['value']))} in {WORDS[regime]}")
     if said:
         return [f"A baseline is as good or better: {'; '.join(said)}."]
-    return ["In every regime it is above all baselines, as far as points go."]
+    unclear = [
+        f"{name} in {WORDS[r]}"
+        for name, gaps in baselines.items()
+        for r, gap in gaps.items()
+        if not gap["low"] > 0
+    ]
+    if unclear:
+        return [f"Above all baselines in every regime; not beyond chance: {'; '.join(unclear)}."]
+    return ["Above all baselines in every regime."]
 
 
 def tiny_note(size: Any) -> list[str]:
@@ -227,6 +243,23 @@ def paired_table(paired: Mapping[str, Mapping[str, Any]], model: str) -> dict[st
     columns = {"regime": "", "published model": "", "difference": "n"}
     note = "On the same trials; positive: ours is better. Intervals draw readers."
     return page_table(f"{model} less the best published model", columns, lines, note)
+
+
+def baseline_table(
+    gaps: Mapping[str, Mapping[str, Mapping[str, Any]]], model: str
+) -> dict[str, Any]:
+    """Return the differences between a model and our baselines, by regime."""
+    shown = [r for r in REGIMES if any(r in g for g in gaps.values())]
+    lines = [
+        [clean(name), *[
+            interval_cell(g[r]["difference"], g[r]["low"], g[r]["high"]) if r in g else "–"
+            for r in shown
+        ]]
+        for name, g in gaps.items()
+    ]  # fmt: skip
+    columns = {"baseline": "", **{WORDS[r]: "n" for r in shown}}
+    note = "On the same trials; positive: the model is better. Intervals draw readers."
+    return page_table(f"{model} less the baselines", columns, lines, note)
 
 
 def error_table(predictions: pd.DataFrame, model: str) -> dict[str, Any]:
