@@ -45,8 +45,8 @@ class EyeData:
     train, valid, test : list of SummaryExample
     gaze, held : list of GazeExample
         Readings to learn from; and those of developers and code that are held out.
-    table : DataFrame
-        Facts of the test pairs: id, project, name.
+    table, valid_table : DataFrame
+        Facts of the test and validation pairs: id, project, name, code.
     lost : LossLog
     facts : dict
     """
@@ -57,6 +57,7 @@ class EyeData:
     gaze: list[GazeExample]
     held: list[GazeExample]
     table: pd.DataFrame
+    valid_table: pd.DataFrame
     lost: LossLog
     facts: dict[str, Any] = field(default_factory=dict)
 
@@ -106,12 +107,18 @@ def read_data(config: Mapping[str, Any], lm: LanguageModel, root: str | None) ->
         "developers": len({r.participant for r in readings}),
         "snippets": len({r.text.stimulus for r in readings}),
     }  # fmt: skip
+    columns = ["id", "project", "name", "code"]
     return EyeData(
-        parts["train"], parts["val"], parts["test"],
-        [e for e, k in zip(examples, inside, strict=True) if k],
-        [e for e, k in zip(examples, out, strict=True) if k],
-        tables["test"][["id", "project", "name", "code"]], lost, facts,
-    )  # fmt: skip
+        train=parts["train"],
+        valid=parts["val"],
+        test=parts["test"],
+        gaze=[e for e, k in zip(examples, inside, strict=True) if k],
+        held=[e for e, k in zip(examples, out, strict=True) if k],
+        table=tables["test"][columns],
+        valid_table=tables["val"][columns],
+        lost=lost,
+        facts=facts,
+    )
 
 
 def row_settings(config: Mapping[str, Any]) -> dict[str, tuple[dict[str, Any], int]]:

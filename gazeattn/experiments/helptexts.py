@@ -48,6 +48,7 @@ examples:
   gazeattn train -m experiment=copco/dyslexia model=extra_trees fold=0,1,2,3 seed=0,1,2
   gazeattn train experiment=table/own dataset.fixations=F.csv dataset.words=W.csv \\
     dataset.trials=T.csv dataset.labels=[diagnosis] task.label=diagnosis
+  gazeattn train experiment=eyelayer/smollm2 task.gaze_weight=1.0 task.layer=15
   gazeattn train model=tpp_gaze model.lr=0.0003 model.training.max_epochs=20 seed=1
   gazeattn train -m model=tpp_gaze,hat seed=0,1,2
   gazeattn train resume=outputs/train/2026-01-31/12-00-00-000000

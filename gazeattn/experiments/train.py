@@ -342,7 +342,9 @@ def task(cfg: DictConfig) -> float:
         settings = typed(stored, TrainConfig)
         settings.overwrite = False
         start = Start.read(folder, base)
-    if settings.task:
+    if settings.task.get("kind") == "code_summaries":
+        from gazeattn.experiments.eyelayer_train import run_summaries as run
+    elif settings.task:
         from gazeattn.experiments.reading_train import run_reading as run
     else:
         run = run_train

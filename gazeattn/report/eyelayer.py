@@ -100,6 +100,48 @@ def write_eyelayer_page(
     )
 
 
+def write_row_page(
+    rows: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame, folder: Path, *,
+    facts: Mapping[str, Any], command: str,
+) -> Path:  # fmt: skip
+    """Write ``report.html`` of one trained row: scores on validation, losses, what it writes.
+
+    Parameters
+    ----------
+    rows
+        Result rows of the validation pairs.
+    table
+        Pairs with what is written.
+    curves
+        Losses by epoch.
+    folder, facts, command
+    """
+    first = rows.iloc[0]
+    scores = [[label(r.metric), interval_cell(r.value, r.low, r.high)] for r in style.records(rows)]
+    losses = [[count(int(r.epoch) + 1), f"{r.train:.4f}", f"{r.val:.4f}"]
+              for r in style.records(curves.rename(columns={"train/loss": "train",
+                                                            "val/loss": "val"}))]  # fmt: skip
+    shown = [[clean(r.true), clean(r.written)] for r in style.records(table.head(20))]
+    return write_page(
+        folder,
+        title=f"{first['model']}: summaries of code",
+        sentences=[
+            "Scores of the validation part; gazeattn benchmark eyelayer scores the test, beside "
+            "every control.",
+            *(["size=tiny only tries the steps: its numbers mean nothing."]
+              if first["size"] == "tiny" else []),
+        ],
+        facts={label(str(k)): v for k, v in facts.items()},
+        command=command,
+        drawings=[],
+        tables=[
+            page_table("Validation", {"score": "", "value": "n"}, scores, "Intervals draw pairs."),
+            page_table("Losses", {"epoch": "n", "training": "n", "validation": "n"}, losses),
+            page_table("What is written", {"true": "prose", "written": "prose"}, shown),
+        ],
+    )  # fmt: skip
+
+
 def _line(table: pd.DataFrame, name: str, metrics: Mapping[str, str]) -> list[Any]:
     mine = {r.metric: r for r in style.records(table[table["model"] == name])}
     first = next(iter(mine.values()))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.special import xlogy
 from torch import Tensor
 
 from gazeattn.datamodules.code_summaries import GazeExample
@@ -163,5 +164,5 @@ def uniform_loss(examples: Sequence[GazeExample]) -> NDArray[np.float64]:
     out = []
     for e in examples:
         a = e.target[e.prompt.code].astype(np.float64)
-        out.append(float(np.sum(a * np.log(a), where=a > 0) + np.log(len(a))))
+        out.append(float(xlogy(a, a).sum() + np.log(len(a))))
     return np.array(out)
