@@ -126,14 +126,11 @@ def class_table(dataset: GazeDataset, lost: LossLog | None = None) -> pd.DataFra
     from gazeattn.datamodules.code_gaze import spans_of
 
     lost = LossLog() if lost is None else lost
-    if not len(dataset.words) or "stimulus" not in dataset.words:
-        raise DataError(f"data set {dataset.name!r} has no tokens of code",
-                        hint="such as programmer_scanpaths")  # fmt: skip
     parts = []
     alone = 0
-    for name, rows in dataset.words.groupby("stimulus", sort=True):
+    for name, rows in tokens_of(dataset).groupby("stimulus", sort=True):
         facts = dataset.stimuli.get(str(name), {})
-        language = str(facts.get("language", ""))
+        language = str(facts.get("language") or dataset.info.get("language") or "")
         mine = rows.sort_values("index")
         texts = mine["text"].astype(str).tolist()
         source = facts.get("text")
@@ -149,6 +146,28 @@ def class_table(dataset: GazeDataset, lost: LossLog | None = None) -> pd.DataFra
     reason = "class told from the text of the token alone: words of comments count as names"
     lost.add(STEP, "note", reason, alone, "tokens")
     return pd.concat(parts, ignore_index=True)
+
+
+def tokens_of(dataset: GazeDataset) -> pd.DataFrame:
+    """Return the tokens of the code of a data set: ``stimulus, word, text, index`` and the rest.
+
+    Where the code itself is not published they are those that somebody looked at, from the columns
+    ``word`` and ``token`` of the fixations (``call_graph_attention``).
+
+    Raises
+    ------
+    DataError
+        The data set has no tokens of code.
+    """
+    if len(dataset.words) and "stimulus" in dataset.words:
+        return dataset.words
+    fixations = dataset.fixations
+    if not {"word", "token"} <= set(fixations) or not fixations["word"].notna().any():
+        raise DataError(f"data set {dataset.name!r} has no tokens of code",
+                        hint="such as programmer_scanpaths")  # fmt: skip
+    seen = fixations.loc[fixations["word"].notna(), ["stimulus", "word", "token"]]
+    seen = seen.drop_duplicates(["stimulus", "word"]).rename(columns={"token": "text"})
+    return seen.assign(index=seen.groupby("stimulus").cumcount()).reset_index(drop=True)
 
 
 def token_looks(
@@ -193,7 +212,7 @@ def token_looks(
         classes, "left", ["stimulus", "word"], validate="m:1"
     )
     unknown = looks["kind"].isna()
-    without = dataset.words["stimulus"].astype(str).unique()
+    without = classes["stimulus"].unique()
     nowhere = unknown & ~looks["stimulus"].isin(without)
     lost.add(STEP, "dropped", "fixations in code without tokens", int(nowhere.sum()), "fixations")
     if (unknown & ~nowhere).any():

@@ -230,6 +230,13 @@ def test_real_corpora(shared_data: Path) -> None:
     prior = coverage_prior(coverage_counts(found))
     # names are looked at more often than operators, in both languages
     assert prior.loc["identifier", "mean"] > prior.loc["operator", "mean"] + 0.1
+    calls = token_looks(
+        gazeattn.load("call_graph_attention", root=shared_data / "call_graph_attention")
+    )
+    assert sum(len(r.kind) for r in calls) == 85841 - 12659  # tokens, without white space
+    assert {r.session for r in calls} == {"writing"} and not any(r.whole for r in calls)
+    java = coverage_prior(coverage_counts(calls))
+    assert java.loc["identifier", "mean"] > java.loc["operator", "mean"]
     code = token_looks(gazeattn.load("code_comprehension", root=shared_data / "code_comprehension"))
     assert len(code) == 154 and all(r.whole for r in code)
     python = coverage_prior(coverage_counts(code))
