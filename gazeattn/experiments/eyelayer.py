@@ -33,12 +33,13 @@ from gazeattn.experiments._eyelayer_run import (
 )
 from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.benchmark_apps import this_call
+from gazeattn.experiments.eyelayer_attention import attention_rows, said
 from gazeattn.experiments.goals import token_vectors
 from gazeattn.experiments.runs import begin, environment, write_environment
 from gazeattn.experiments.terminal import StageProgress, print_table
 from gazeattn.lm import LanguageModel
 from gazeattn.results import pack_rows, result_rows
-from gazeattn.storage import write_json, write_parquet, write_text
+from gazeattn.storage import read_parquet, write_json, write_parquet, write_text
 
 log = logging.getLogger(__name__)
 NAME = "eyelayer"
@@ -114,6 +115,15 @@ def run_eyelayer(
                     accelerator=accelerator, vectors=vectors)  # fmt: skip
             if not had or done == len(units):
                 rows = collect(folder, config, data, base, wanted, command, size, publish)
+        if config["attention"]:
+            bar.stage("attention on code before and after training")
+            first = int(config["seeds"][0])
+            saved = {n: folder / "runs" / f"{n}_{first}" / "model" for n in ("eyelayer", *CONTROLS)}
+            saved = {n: p for n, p in saved.items() if n in wanted and p.is_dir()}
+            if saved:
+                table = attention_rows(folder / "attention", saved, config, root)
+                write_parquet(folder / "attention.parquet", table)
+                rows = pd.DataFrame()
     if not len(rows):
         rows = collect(folder, config, data, base, wanted, command, size, publish)
     return rows
@@ -187,25 +197,39 @@ def collect(
     rows = result_rows(table_rows(tables, kinds, gaze, fixed, int(config["draws"])), EXTRA)
     write_parquet(folder / "results.parquet", rows)
     write_text(folder / "runs.csv", pd.DataFrame(facts).to_csv(index=False))
-    said = statement(rows)
+    says = statement(rows)
+    human = None
+    if (folder / "attention.parquet").is_file():
+        human = read_parquet(folder / "attention.parquet", "the table of attention")
+        says += said(human)
     training = config["training"]
     steps = -(-len(data.train) // int(training["batch_size"])) * int(training["max_epochs"])
     about = {
         "lm": config["lm"], "summaries": config["summaries"], "gaze": config["gaze"],
         "size": size, **data.facts, "steps": steps, "seeds": len(config["seeds"]),
     }  # fmt: skip
-    write_json(folder / "summary.json", {**about, "command": command, "says": said})
+    write_json(folder / "summary.json", {**about, "command": command, "says": says})
     if publish is not None:
         packed = pack_rows(rows.drop(columns=["dataset", "task", "size"]))
         packed["rows"] = [_named(r) for r in packed["rows"]]
-        write_json(Path(publish) / f"{NAME}.json", {**about, "says": said, **packed})
+        content = {**about, "says": says, "attention": _plain_rows(human), **packed}
+        write_json(Path(publish) / f"{NAME}.json", content)
     from gazeattn.report.eyelayer import write_eyelayer_page
 
     write_eyelayer_page(
-        rows, folder, facts=about, says=said, command=command,
+        rows, folder, facts=about, says=says, command=command, attention=human,
         examples=examples_of(tables), curves=curves_of(folder, wanted, config),
     )  # fmt: skip
     return rows
+
+
+def _plain_rows(table: pd.DataFrame | None) -> list[dict[str, Any]]:
+    if table is None:
+        return []
+    return [
+        {str(k): float(f"{v:.6g}") if isinstance(v, float) else v for k, v in r.items() if v == v}
+        for r in table.to_dict("records")
+    ]
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ TITLES = {
 def write_eyelayer_page(
     rows: pd.DataFrame, folder: Path, *, facts: Mapping[str, Any], says: Sequence[str],
     command: str, examples: Sequence[Mapping[str, str]], curves: Mapping[str, pd.DataFrame],
+    attention: pd.DataFrame | None = None,
 ) -> Path:  # fmt: skip
     """Write ``report.html`` with all rows, their differences to the controls, and examples.
 
@@ -43,6 +44,8 @@ def write_eyelayer_page(
         Test pairs with what rows write.
     curves
         Stage A by row.
+    attention
+        Agreement of attention on code with readers before and after training.
     """
     plain = rows[(rows["reference"] == "") & (rows["metric"] != "gaze_kl")]
     order = plain[plain["metric"] == "bleu4_codexglue"].sort_values("value", ascending=False)
@@ -60,6 +63,13 @@ def write_eyelayer_page(
         drawings.append(
             Drawing("stage_a", "Stage A", _curves(curves), "KL of readings to the prior, first "
                     "seed; dashed: training, solid: held-out developers and code.")
+        )  # fmt: skip
+    if attention is not None:
+        drawings.append(
+            Drawing("attention", "Attention on code, before and after", _attention(attention),
+                    "Spearman correlation with the looking times of single readers over the "
+                    "tokens of code; intervals draw readers and code. Dashed: readers with each "
+                    "other; dotted: length of tokens.")
         )  # fmt: skip
     columns = {"row": "", "kind": "", "seeds": "n", **dict.fromkeys(metrics.values(), "n")}
     lines = [_line(plain, n, metrics) for n in names]
@@ -82,6 +92,8 @@ def write_eyelayer_page(
                 lines, "Held-out developers and code; they told stage A when to stop.",
             )
         )  # fmt: skip
+    if attention is not None:
+        tables.append(_attention_table(attention))
     if examples:
         heads = list(examples[0])
         tables.append(
@@ -150,6 +162,40 @@ def _line(table: pd.DataFrame, name: str, metrics: Mapping[str, str]) -> list[An
         for m in metrics
     ]
     return [clean(name), clean(first.kind), count(int(first.seeds)), *cells]
+
+
+def _attention_table(table: pd.DataFrame) -> dict[str, Any]:
+    lines = [
+        [clean(r.row), clean(r.method), interval_cell(r.value, r.low, r.high),
+         interval_cell(r.change, r.change_low, r.change_high), count(int(r.n))]
+        for r in style.records(table[table["kind"] == "model"])
+    ]  # fmt: skip
+    columns = {"row": "", "method": "", "agreement": "n", "change": "n", "readings": "n"}
+    note = "Change: from the model before training, on the same readings."
+    return page_table("Attention on code and human looks", columns, lines, note)
+
+
+@style.styled
+def _attention(table: pd.DataFrame) -> Any:
+    models = table[table["kind"] == "model"]
+    methods = list(dict.fromkeys(models["method"]))
+    names = list(dict.fromkeys(models["row"]))
+    figure = style.new_figure(1.1 * style.WIDTH, 0.27 * len(names) + 1.1)
+    axes = np.atleast_1d(figure.subplots(1, len(methods), sharey=True))
+    length = table.loc[table["kind"] != "model", "value"]
+    for ax, method in zip(axes, methods, strict=True):
+        rows = models[models["method"] == method].set_index("row").loc[names]
+        at = np.arange(len(names))
+        ax.hlines(at, rows["low"], rows["high"], color=style.MODEL, lw=1.6)
+        ax.plot(rows["value"], at, "o", color=style.MODEL, ms=5)
+        ax.axvline(float(rows["ceiling"].iloc[0]), ls="--", color=style.HUMAN, lw=1)
+        if len(length):
+            ax.axvline(float(length.iloc[0]), ls=":", color=style.BASELINE, lw=1)
+        ax.set_title(clean(method))
+        ax.set_xlabel("agreement")
+    axes[0].set_yticks(range(len(names)), [clean(n) for n in names])
+    axes[0].invert_yaxis()
+    return figure
 
 
 @style.styled

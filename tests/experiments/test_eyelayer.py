@@ -245,3 +245,23 @@ def test_whole_runs(tmp_path: Path, shared_data: Path, monkeypatch: pytest.Monke
     assert "validation" in text
     assert (tmp_path / "t" / "model" / "adapter" / "adapter_model.safetensors").is_file()
     assert "numbers mean nothing" in (tmp_path / "t" / "report.html").read_text(encoding="utf-8")
+
+
+def test_changes_of_attention_by_hand() -> None:
+    from gazeattn.experiments.eyelayer_attention import changes, said
+
+    base = pd.DataFrame({
+        "trial": ["a1", "a2", "b1"], "participant": ["a", "a", "b"], "stimulus": ["1", "2", "1"],
+        "method": "raw", "kind": "model", "value": [0.1, 0.3, 0.2], "ceiling": [0.4, 0.5, 0.6],
+    })  # fmt: skip
+    after = base.assign(value=[0.2, 0.4, np.nan]).sample(frac=1, random_state=1)
+    found = changes({"untrained": base, "eyelayer": after}, 300).set_index("row")
+    assert found.loc["untrained", "value"] == pytest.approx(0.2)
+    assert found.loc["untrained", "change"] == 0 and found.loc["untrained", "change_high"] == 0
+    assert found.loc["eyelayer", "value"] == pytest.approx(0.3)  # of two readings
+    assert found.loc["eyelayer", "change"] == pytest.approx(0.1)
+    assert found.loc["eyelayer", "change_low"] == pytest.approx(0.1)
+    assert found.loc["eyelayer", "n"] == 2 and found.loc["untrained", "n"] == 3
+    assert found.loc["eyelayer", "ceiling"] == pytest.approx(0.5)
+    (line,) = said(found.reset_index())
+    assert "0.200 before training" in line and "eyelayer +0.100 [+0.100, +0.100]" in line
