@@ -145,6 +145,7 @@ _COMMANDS = {
     "compare": "compare human reading attention with a language model's attention",
     "train": "train a model: of scanpaths, or of what can be read off a reader's eyes",
     "benchmark": "train and test all models on a data set, beside baselines and ceilings",
+    "reproduce": "do published studies again, beside what they found",
     "predict": "scanpaths of a trained model over any picture; labels of readings, also new ones",
     "explain": "say what a trained reading model looks at, by taking features and words away",
     "datasets": "list the data sets: task, size, licence, citation, installed or not",
@@ -160,7 +161,7 @@ _COMMANDS = {
 }
 
 
-_EXPERIMENTS = ("compare", "train", "benchmark", "predict", "explain")
+_EXPERIMENTS = ("compare", "train", "benchmark", "reproduce", "predict", "explain")
 _BENCHMARKS = {
     "scanpath": "scanpath models over pictures",
     "object_search": "sequences of objects on shelves, collages and pages",
@@ -184,6 +185,19 @@ def _experiment(name: str, arguments: list[str]) -> int:
         if which not in _BENCHMARKS:
             raise UnknownNameError("benchmark", which, _BENCHMARKS)
         name = f"benchmark_{which}"
+    if name == "reproduce":
+        if not arguments or arguments[0] in ("-h", "--help"):
+            told = {e.name: str(e.info["description"]) for e in registry.studies}
+            width = max(map(len, told))
+            print(help_text(name, "\n".join(f"  {k:<{width}}  {v}" for k, v in told.items())))
+            return 0
+        which = registry.studies.get(arguments.pop(0)).name
+        if "--help" not in arguments and "-h" not in arguments:
+            from gazeattn.experiments import reproduce
+
+            os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+            return reproduce.main(arguments, which)
+        name = f"reproduce_{which}"
     if "--help" in arguments or "-h" in arguments:
         from gazeattn.experiments.config import choices, groups_of
 

@@ -139,6 +139,7 @@ joint_models = Registry("joint model", ("gazeattn.models.joint.*",))
 reading_models = Registry("reading model", ("gazeattn.models.reading.*",))
 goal_models = Registry("goal model", ("gazeattn.models.goals.*",))
 gaze_priors = Registry("gaze prior", ("gazeattn.models.gaze_prior.*",))
+studies = Registry("study", ("gazeattn.experiments.studies.*",))
 
 register_dataset = datasets.register
 register_model = models.register
@@ -151,3 +152,4 @@ register_joint_model = joint_models.register
 register_reading_model = reading_models.register
 register_goal_model = goal_models.register
 register_gaze_prior = gaze_priors.register
+register_study = studies.register

@@ -94,9 +94,8 @@ def changes(tables: Mapping[str, pd.DataFrame], draws: int) -> pd.DataFrame:
     out = []
     for method, base in first.groupby("method", sort=False):
         base = base.set_index(["trial", "participant"])
-        drawn = cluster_draws(
-            {"reader": base.index.get_level_values(1), "code": base["stimulus"]}, draws
-        )
+        readers = [str(p) for p in base.index.get_level_values(1)]
+        drawn = cluster_draws({"reader": readers, "code": base["stimulus"].tolist()}, draws)
         for name, table in tables.items():
             mine = table[table["method"] == method].set_index(["trial", "participant"])
             value = mine["value"].reindex(base.index).to_numpy(np.float64, na_value=np.nan)
@@ -129,10 +128,10 @@ def said(table: pd.DataFrame) -> list[str]:
             f"{name!s} {r['change']:+.3f} [{r['change_low']:+.3f}, {r['change_high']:+.3f}]"
             for name, r in rows.drop(index=BEFORE).to_dict("index").items()
         ]
-        before = rows.loc[BEFORE, "value"]
+        before = rows.to_dict("index")[BEFORE]
         lines.append(
-            f"Agreement of {method} attention with readers of code: {before:.3f} before training "
-            f"(readers with each other {rows.loc[BEFORE, 'ceiling']:.3f}); change "
+            f"Agreement of {method} attention with readers of code: {before['value']:.3f} before "
+            f"training (readers with each other {before['ceiling']:.3f}); change "
             + ", ".join(parts) + "."
         )  # fmt: skip
     return lines

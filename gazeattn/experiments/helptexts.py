@@ -273,6 +273,30 @@ values (see conf/benchmark_eyelayer.yaml):
   publish, accelerator, root, fetch
 """
 
+_REPRODUCE = """\
+usage: gazeattn reproduce STUDY [KEY=VALUE ...] [--cfg job]
+
+Do a published study again: its figures beside ours, the difference explained, and the same live
+with a model of your own. The run folder has no date: finished parts are kept.
+
+studies:
+{choices}
+
+examples:
+  gazeattn reproduce kou2024 live=false
+  gazeattn reproduce kou2024 size=tiny
+  gazeattn reproduce kou2024 --help
+"""
+
+_STUDY = """\
+usage: gazeattn reproduce STUDY [KEY=VALUE ...] [--cfg job]
+
+choices:
+{choices}
+
+values: see conf/reproduce_STUDY.yaml
+"""
+
 _EXPLAIN = """\
 usage: gazeattn explain model=RUN [trial=ID] [to=FOLDER]
 
@@ -297,6 +321,7 @@ _TEXTS = {
     "benchmark_early": _EARLY + _HYDRA,
     "benchmark_gaze_fit": _GAZE_FIT + _HYDRA,
     "benchmark_eyelayer": _EYELAYER + _HYDRA,
+    "reproduce": _REPRODUCE,
     "predict": _PREDICT,
     "explain": _EXPLAIN,
 }
@@ -304,4 +329,7 @@ _TEXTS = {
 
 def help_text(experiment: str, choices: str) -> str:
     """Return the help of an experiment, with the names of its configuration groups."""
+    if experiment.startswith("reproduce_"):
+        study = experiment.removeprefix("reproduce_")
+        return _STUDY.replace("STUDY", study).replace("{choices}", choices) + _HYDRA
     return _TEXTS[experiment].replace("{choices}", choices)

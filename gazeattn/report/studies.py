@@ -1,0 +1,128 @@
+"""Pages of `gazeattn reproduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from gazeattn.report import style
+from gazeattn.report.benchmark import Drawing, write_page
+from gazeattn.report.scores import interval_cell, page_table
+from gazeattn.report.style import BASELINE, MODEL, clean, count, label, number
+
+
+def write_study_page(
+    found: Mapping[str, Any], folder: Path, *, about: Mapping[str, Any], title: str, citation: str
+) -> Path:
+    """Write ``report.html`` of a study.
+
+    Parameters
+    ----------
+    found
+        ``says``, and tables: ``compared`` (block, method, model, k, metric, ours, given,
+        difference), ``published_only``, ``live`` (method, k, metric, value, low, high, chance).
+    folder
+    about
+        ``command``, ``size``, ``lm``.
+    title, citation
+    """
+    drawings, tables = [], []
+    live = found.get("live")
+    if live is not None and len(live):
+        drawings.append(
+            Drawing("live", "Agreement with people, live", _live(live),
+                    "F1 of the top tokens with the ranges that people marked; intervals draw "
+                    "tasks; grey: as many tokens chosen by chance.")
+        )  # fmt: skip
+        tables += [_live_table(live, m) for m in dict.fromkeys(live["metric"])]
+    compared = found.get("compared")
+    if compared is not None and len(compared):
+        tables += _compared_tables(compared)
+    shown = found.get("published_only")
+    if shown is not None and len(shown):
+        tables.append(_published(shown))
+    return write_page(
+        folder,
+        title=title,
+        sentences=[
+            *found["says"],
+            *(["size=tiny only tries the steps: its numbers mean nothing."]
+              if about.get("size") == "tiny" else []),
+        ],
+        facts={"study": citation, "model": about.get("lm") or "stored", "size": about["size"]},
+        command=str(about["command"]),
+        drawings=drawings,
+        tables=tables,
+    )  # fmt: skip
+
+
+@style.styled
+def _live(live: pd.DataFrame) -> Any:
+    rows = live[live["metric"] == "f1"].copy()
+    ks = list(dict.fromkeys(rows["k"]))
+    rows["name"] = rows["method"] + np.where(rows["first_token"] == "drop", ", no first token", "")
+    names = list(dict.fromkeys(rows["name"]))
+    figure = style.new_figure(1.4 * style.WIDTH, 0.24 * len(names) + 1.0)
+    axes = np.atleast_1d(figure.subplots(1, len(ks), sharey=True))
+    for ax, k in zip(axes, ks, strict=True):
+        part = rows[rows["k"] == k].set_index("name").reindex(names)
+        at = np.arange(len(names))
+        ax.plot(part["chance"], at, "|", color=BASELINE, ms=9)
+        ax.hlines(at, part["low"], part["high"], color=MODEL, lw=1.4)
+        ax.plot(part["value"], at, "o", color=MODEL, ms=4)
+        ax.set_title(f"top {k:g}" if k >= 1 else f"top {100 * k:g} %")
+        ax.locator_params(axis="x", nbins=3)
+        ax.set_xlabel("F1")
+    axes[0].set_yticks(range(len(names)), [clean(n) for n in names])
+    axes[0].invert_yaxis()
+    return figure
+
+
+def _live_table(live: pd.DataFrame, metric: str) -> dict[str, Any]:
+    part = live[live["metric"] == metric]
+    ks = list(dict.fromkeys(part["k"]))
+    lines = []
+    for (method, rule), rows in part.groupby(["method", "first_token"], sort=False):
+        cells = {r.k: r for r in style.records(rows)}
+        lines.append([
+            clean(str(method)) + (", first token left out" if rule == "drop" else ""),
+            *[interval_cell(cells[k].value, cells[k].low, cells[k].high) for k in ks],
+            number(float(rows["chance"].iloc[0])),
+        ])  # fmt: skip
+    heads = {f"top {k:g}" if k >= 1 else f"top {100 * k:g} %": "n" for k in ks}
+    columns = {"method": "", **heads, f"chance, top {ks[0]:g}": "n"}
+    return page_table(f"Live: {label(metric)}", columns, lines, "95 % intervals over tasks.")
+
+
+def _compared_tables(compared: pd.DataFrame) -> list[dict[str, Any]]:
+    tables = []
+    for block, rows in compared.groupby(["block", "location"], sort=False):
+        lines = []
+        for metric, part in rows.groupby("metric", sort=False):
+            gap = part["difference"].abs()
+            lines.append([label(str(metric)), count(len(part)), count(int((gap < 5e-7).sum())),
+                          f"{gap.max():.1e}"])  # fmt: skip
+        columns = {"figure": "", "given": "n", "to the last digit": "n", "largest difference": "n"}
+        name = f"{block[0]}" + (", tokens at their own places" if block[1] == "plain" else "")
+        tables.append(page_table(f"Stored attention: {clean(name)}", columns, lines))
+    means = compared[(compared["block"] == "averages_humaneval") & (compared["metric"] == "f1")]
+    if len(means):
+        lines = [[clean(r.method), count(int(r.k)), f"{r.ours:.6f}", f"{r.given:.6f}"]
+                 for r in style.records(means)]  # fmt: skip
+        columns = {"method": "", "k": "n", "ours": "n", "given": "n"}
+        tables.append(page_table("F1 on HumanEval, mean of five models", columns, lines))
+    return tables
+
+
+def _published(shown: pd.DataFrame) -> dict[str, Any]:
+    lines = [
+        [clean(r.block), clean(r.method), count(int(r.k)), number(r.f1), number(r.alpha)]
+        for r in style.records(shown)
+    ]
+    columns = {"block": "", "method": "", "k": "n", "F1": "n", "alpha": "n"}
+    note = "They need attention that is not stored here: shown as given."
+    return page_table("Given figures that are not made again", columns, lines, note)
