@@ -1,7 +1,7 @@
 """Words that people marked in a prompt against the tokens that a model attends to most.
 
-After Kou et al. (2024), FSE, doi 10.1145/3660807: overlap of character ranges as Da San Martino et al.
-(2019), EMNLP, count it, and Krippendorff's alpha over tokens (Krippendorff 2004, Content Analysis).
+After Kou et al. (2024), FSE, doi 10.1145/3660807: overlap of character ranges as Da San Martino et
+al. (2019), EMNLP, count it, and Krippendorff's alpha over tokens (2004, Content Analysis).
 """
 
 from __future__ import annotations

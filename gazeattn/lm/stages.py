@@ -229,7 +229,7 @@ def likely_words(lm: LanguageModel, prompt: str, spans: NDArray[np.int64]) -> li
     ids = torch.tensor([made["input_ids"]]).to(next(lm.model.parameters()).device)
     with torch.inference_mode():
         logits = lm.model(input_ids=ids, use_cache=False).logits[0]
-        best = logits.topk(20, -1).indices.cpu().numpy()
+        best = logits.topk(min(20, logits.shape[-1]), -1).indices.cpu().numpy()
     starts = np.array([a for a, _ in made["offset_mapping"]])
     out = []
     for a, b in spans.tolist():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_tokens_are_found_from_left_to_right() -> None:
 @given(st.lists(st.integers(0, 30), min_size=2, max_size=12), st.integers(1, 8))
 def test_all_tokens_recall_everything(cuts: list[int], k: int) -> None:
     edges = sorted(set(cuts))
-    tokens = [[a, b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    tokens = [[a, b] for a, b in pairwise(edges)]
     if not tokens:
         return
     scores = span_scores(span_counts(tokens, tokens, top_tokens(np.arange(len(tokens)), 99)))
