@@ -98,9 +98,9 @@ def test_weights_by_hand() -> None:
     table = one.model.get_input_embeddings().weight
     with torch.no_grad():
         before = one.model(inputs_embeds=embedded[None]).logits[0, -1, int(whole[0, 6])]
-        moved = embedded + 1e-11 * gradient
+        moved = embedded + 1e-8 * gradient
         after = one.model(inputs_embeds=moved[None]).logits[0, -1, int(whole[0, 6])]
-    assert float(after - before) == pytest.approx(1e-11 * float(gradient.square().sum()), rel=1e-3)
+    assert float(after - before) == pytest.approx(1e-8 * float(gradient.square().sum()), rel=0.01)
     assert torch.equal(embedded, table[whole[0, :6]])
     with pytest.raises(UnknownNameError, match="reading_first"):
         stage_weights(one, written, ["reading_frst"])
