@@ -12,6 +12,7 @@ A new room or a newly registered thing appears in the documentation without a se
 - a line ``<!-- regimes: NAME METRIC -->`` becomes a table of ``docs/results/NAME.json`` with one
   row per model and one column per regime of a task in reading; ``<!-- paired: NAME -->`` one of the
   released models' differences to the best published ones.
+- a line ``<!-- says: NAME -->`` becomes the sentences that ``docs/results/NAME.json`` ends with.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = REPOSITORY / "gazeattn"
 CONF = REPOSITORY / "conf"
 MARK = re.compile(
-    r"^<!-- (registry|conf|results|regimes|paired): (\w+)((?: [\w=]+)*) -->$", re.MULTILINE
+    r"^<!-- (registry|conf|results|regimes|paired|says): (\w+)((?: [\w=]+)*) -->$", re.MULTILINE
 )
 PRIVATE_ROOMS = {"cli"}  # the command line has its own page
 FACTS = (
@@ -106,7 +107,8 @@ def results_table(name: str, words: list[str]) -> str:
     content = json.loads((REPOSITORY / "docs" / "results" / f"{name}.json").read_text("utf-8"))
     chosen = dict(w.split("=", 1) for w in words if "=" in w)
     metrics = [w for w in words if "=" not in w]
-    kept = [r for r in content["rows"] if all(str(r.get(k)) == v for k, v in chosen.items())]
+    every = [_model_row(r) for r in content["rows"]]
+    kept = [r for r in every if all(str(r.get(k)) == v for k, v in chosen.items())]
     found: dict[str, dict[str, list[Any]]] = {}
     seeds: dict[str, set[Any]] = {}
     for row in kept:
@@ -117,7 +119,8 @@ def results_table(name: str, words: list[str]) -> str:
         if len({r.get("dataset") for r in kept}) > 1:
             label = f"{row['dataset']}: {label}"
         found.setdefault(label, {}).setdefault(row["metric"], []).append(row)
-        seeds.setdefault(label, set()).add(row.get("seed"))
+        known = row.get("seeds")  # a number, where means are over seeds already
+        seeds.setdefault(label, set()).update(range(known) if known else [row.get("seed")])
     rows = [["model", "seeds", *(m.replace("_", " ") for m in metrics)]]
     rows.append(["---"] * len(rows[0]))
     for label, values in found.items():
@@ -126,6 +129,23 @@ def results_table(name: str, words: list[str]) -> str:
         rows.append([label, "all" if named == {"all"} else str(len(named)), *cells])
     size = f"Size `{content['size']}`; `docs/results/{name}.json` has every row with its command."
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + f"\n\n{size}"
+
+
+def _model_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with model, value, low and high, also where it has name, mean and interval."""
+    made = dict(row)
+    for ours, theirs in (("model", "name"), ("value", "mean")):
+        if ours not in made and theirs in made:
+            made[ours] = made.pop(theirs)
+    if "interval" in made:
+        made["low"], made["high"] = made.pop("interval")
+    return made
+
+
+def sentences(name: str) -> str:
+    """Return what a file of results says, as a list."""
+    content = json.loads((REPOSITORY / "docs" / "results" / f"{name}.json").read_text("utf-8"))
+    return "\n".join(f"- {s}" for s in content["says"])
 
 
 REGIMES = ("all", "unseen_text", "unseen_reader", "unseen_both")
@@ -185,6 +205,8 @@ def replacement(kind: str, name: str, rest: str = "") -> str:
         return regimes_table(name, rest.strip())
     if kind == "paired":
         return paired_table(name)
+    if kind == "says":
+        return sentences(name)
     if kind == "registry":
         return table(name)
     return group_table() if name == "groups" else listing(name)

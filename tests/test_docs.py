@@ -31,6 +31,7 @@ COMMANDS = {"compare", "datasets", "models", "methods", "metrics", "fetch"} | {
     "benchmark",
     "predict",
     "explain",
+    "reproduce",
 }
 
 FENCE = re.compile(
