@@ -28,6 +28,10 @@ NOT_SETTINGS = (
 )
 
 
+TABLES = ("live", "agreement", "transfer")
+"""Tables of a study that stand in its file of results."""
+
+
 def sized_config(cfg: DictConfig, keys: Sequence[str]) -> dict[str, Any]:
     """Return the settings with the reductions of the size, under those that the user has set."""
     plain = OmegaConf.create({str(k): v for k, v in cfg.items() if k not in NOT_SETTINGS})
@@ -64,7 +68,7 @@ def task(cfg: DictConfig, name: str) -> None:
         "study": name, "size": str(cfg.size.name), "lm": config.get("lm", ""),
         "command": call.command, "commit": facts.get("commit") or "", "says": found["says"],
     }  # fmt: skip
-    content = {**about, **{k: _records(v) for k, v in found.items() if k in ("live",)}}
+    content = {**about, **{k: _records(v) for k, v in found.items() if k in TABLES}}
     if "compared" in found:
         gap = found["compared"]["difference"].abs()
         content["reproduced"] = {"figures": len(gap), "to_the_last_digit": int((gap < 5e-7).sum()),

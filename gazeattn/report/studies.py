@@ -39,6 +39,12 @@ def write_study_page(
                     "tasks; grey: as many tokens chosen by chance.")
         )  # fmt: skip
         tables += [_live_table(live, m) for m in dict.fromkeys(live["metric"])]
+    agreement = found.get("agreement")
+    if agreement is not None and len(agreement):
+        tables.append(_agreement(agreement))
+    moved = found.get("transfer")
+    if moved is not None and len(moved):
+        tables.append(_transfer(moved))
     compared = found.get("compared")
     if compared is not None and len(compared):
         tables += _compared_tables(compared)
@@ -96,6 +102,30 @@ def _live_table(live: pd.DataFrame, metric: str) -> dict[str, Any]:
     heads = {f"top {k:g}" if k >= 1 else f"top {100 * k:g} %": "n" for k in ks}
     columns = {"method": "", **heads, f"chance, top {ks[0]:g}": "n"}
     return page_table(f"Live: {label(metric)}", columns, lines, "95 % intervals over tasks.")
+
+
+def _agreement(table: pd.DataFrame) -> dict[str, Any]:
+    lines = [
+        [clean(r.method), clean(r.kind), interval_cell(r.value, r.low, r.high),
+         number(r.ceiling), number(r.p), number(r.q), count(int(r.n_trials))]
+        for r in style.records(table)
+    ]  # fmt: skip
+    columns = {"method": "", "kind": "", "agreement": "n", "readers with each other": "n",
+               "p": "n", "q": "n", "readings": "n"}  # fmt: skip
+    note = "Spearman correlation with single readers; intervals draw readers and texts."
+    return page_table("Agreement with readers", columns, lines, note)
+
+
+def _transfer(table: pd.DataFrame) -> dict[str, Any]:
+    lines = [
+        [clean(r.dataset), clean(r.method), interval_cell(r.value, r.low, r.high),
+         number(r.ceiling), count(int(r.classes)), count(int(r.readers))]
+        for r in style.records(table)
+    ]  # fmt: skip
+    columns = {"readers of": "", "method": "", "correlation": "n", "half of the readers": "n",
+               "kinds": "n", "readers": "n"}  # fmt: skip
+    note = "Rank correlation over kinds of tokens between attention and looking time."
+    return page_table("Which kinds of tokens get more", columns, lines, note)
 
 
 def _compared_tables(compared: pd.DataFrame) -> list[dict[str, Any]]:
