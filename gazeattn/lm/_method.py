@@ -84,10 +84,14 @@ class Method:
         ``grad_attention, input_gradient`` (with gradients).
     needs_projection : bool
         Its observer needs the output projection of every layer.
+    needs_input : bool
+        Its observer has ``take_input``, which gets the input of every attention module,
+        (n_tokens, hidden), before ``begin``.
     """
 
     quantities: tuple[str, ...] = ()
     needs_projection: bool = False
+    needs_input: bool = False
 
     def observer(self, plan: Plan) -> Observer | None:
         """Return an observer of attention blocks for one text, or None."""

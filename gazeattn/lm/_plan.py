@@ -66,6 +66,16 @@ class AttentionOptions:
         log-probabilities where the model has them.
     padding_side : {"right", "left"}
         Where shorter texts of a batch are padded. Scores do not depend on it.
+    flow_words
+        Words that attention flow starts from; all where None, in texts of up to 64 tokens.
+    flow_seconds
+        Estimated time of attention flow above which it is refused.
+    waad_window
+        Distance in tokens at which WAAD stops counting.
+    fai_from, fai_to
+        Distance in tokens of the later queries that FAI averages over.
+    head_share
+        Share of all heads that count as local (WAAD) and as global (FAI).
     """
 
     sink: str = "start_token"
@@ -81,6 +91,12 @@ class AttentionOptions:
     gradient_sign: str = "positive"
     target: str = "auto"
     padding_side: str = "right"
+    flow_words: tuple[int, ...] | None = None
+    flow_seconds: float = 600.0
+    waad_window: int = 10
+    fai_from: int = 10
+    fai_to: int = 50
+    head_share: float = 0.3
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
@@ -88,7 +104,14 @@ class AttentionOptions:
                 raise UnknownNameError(f"{name} rule", str(getattr(self, name)), known)
         if self.chunk is not None and self.chunk < 1:
             raise DataError("chunk is a number of query rows", expected=">= 1", found=self.chunk)
-        for name in ("layers", "heads"):
+        if not 0 < self.head_share <= 1:
+            raise DataError("head_share is a share", expected="0 < x <= 1", found=self.head_share)
+        if not 0 <= self.fai_from <= self.fai_to:
+            found = f"{self.fai_from} to {self.fai_to}"
+            raise DataError("fai_from and fai_to are distances", expected="from <= to", found=found)
+        if self.waad_window < 1:
+            raise DataError("waad_window is a distance", expected=">= 1", found=self.waad_window)
+        for name in ("layers", "heads", "flow_words"):
             value = getattr(self, name)
             if value is None:
                 continue

@@ -137,13 +137,10 @@ class RolloutState:
 
     def rows(self, attention: torch.Tensor, rows: Rows) -> torch.Tensor:
         """Add a block (heads, rows, keys); return the new rollout rows (1, rows, keys)."""
-        a = attention.mean(0)
-        q, k = a.shape
-        at = torch.arange(q, device=a.device)
-        a[at, rows.start + at] += 1.0
-        a /= a.sum(-1, keepdim=True)
+        a = self.mixed(attention, rows)
+        k = a.shape[1]
         if self.first:
-            new = a
+            new = self.begin(a)
         elif rows.lower:
             new = torch.empty_like(a)
             for j in range(0, k, self.block):
@@ -158,6 +155,17 @@ class RolloutState:
                 self.next = torch.zeros_like(self.map)
             self.next[rows.start : rows.stop, : new.shape[1]] = new
         return new[None]
+
+    def mixed(self, attention: torch.Tensor, rows: Rows) -> torch.Tensor:
+        """Return the factor of this layer: mean over heads, identity added, rows normalised."""
+        a = attention.mean(0)
+        at = torch.arange(len(a), device=a.device)
+        a[at, rows.start + at] += 1.0
+        return a / a.sum(-1, keepdim=True)
+
+    def begin(self, factor: torch.Tensor) -> torch.Tensor:
+        """Return the rows after the first layer."""
+        return factor
 
     def end(self) -> None:
         """Finish the layer."""

@@ -97,6 +97,7 @@ class Session:
         self.buffers = Buffers()
         self.calls = 0
         self.n_heads = 0
+        self.inputs: torch.Tensor | None = None
         self._patterns: dict[tuple[int, int, bool], tuple[torch.Tensor | None, Pattern]] = {}
 
     def pattern(self, call: Call, item: int, span: tuple[int, int]) -> Pattern:
@@ -163,6 +164,8 @@ class Session:
             value = part.value.contiguous()
             step = self.step(n_heads, span[1] - span[0], value.device.type)
             if observer is not None:
+                if self.inputs is not None:
+                    observer.take_input(self.inputs[item, slice(*span)])  # type: ignore[attr-defined]
                 observer.begin(layer, value, projection)
             for rows, attention, scratch, _ in probabilities(part, pattern, step, self.buffers):
                 grouped = attention.view(n_kv, -1, rows.keys).to(value.dtype)
@@ -332,6 +335,22 @@ def output_projections(model: nn.Module) -> dict[nn.Module, torch.Tensor | None]
     return found
 
 
+@contextmanager
+def watch_inputs(model: nn.Module, session: Session) -> Iterator[None]:
+    """Keep the input of the attention module that is running in ``session.inputs``."""
+
+    def keep(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
+        hidden = kwargs.get("hidden_states", args[0] if args else None)
+        session.inputs = hidden.detach() if isinstance(hidden, torch.Tensor) else None
+
+    hooks = [m.register_forward_pre_hook(keep, with_kwargs=True) for m in output_projections(model)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 def base_of(model: nn.Module) -> nn.Module:
     """Return the model without its head, or raise for encoder-decoder models."""
     config = getattr(model, "config", None)
@@ -392,6 +411,11 @@ def estimate_bytes(
     total += batch_size * layers * heads * w * 4 * len(methods)
     if "rollout" in methods:
         total += batch_size * t * t * 4 * (1 if causal else 2)
+    if {"flow", "token_tm"} & set(methods):
+        kept = layers if "flow" in methods else 0
+        total += batch_size * t * t * 4 * (kept + (2 if "token_tm" in methods else 0))
+    if "effective_attention" in methods:  # running products of the values, two blocks of rows
+        total += 4 * rows * (hidden // heads) ** 2 * 8 + 2 * heads * rows * t * 8
     if "value_norm" in methods:
         total += heads * heads * t * 4 + heads * t * hidden // heads * 8
     if {"grad_attention", "input_gradient", "input_gradient_signed"} & set(methods):

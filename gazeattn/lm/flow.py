@@ -69,7 +69,7 @@ def capacities(attention: np.ndarray) -> np.ndarray:
 def estimate_seconds(n_layers: int, n_tokens: int, targets: Sequence[int], causal: bool) -> float:
     """Estimate how long `max_flow` takes on one core."""
     if causal:  # only tokens between the two lie on a path
-        widths = np.concatenate([np.arange(1, t + 2) for t in targets] or [np.zeros(0)])
+        widths = np.concatenate([np.zeros(0), *(np.arange(1.0, t + 2) for t in targets)])
         edges = n_layers * (widths * (widths + 1.0)) / 2
     else:
         edges = np.full(len(targets) * n_tokens, n_layers * float(n_tokens) ** 2)

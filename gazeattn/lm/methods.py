@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-import gazeattn.lm._builtin  # noqa: F401 (registers the methods)
+import gazeattn.lm._builtin  # (registers the methods)
+import gazeattn.lm._effective
+import gazeattn.lm._spans
+import gazeattn.lm._whole_maps  # noqa: F401
 from gazeattn.errors import CapabilityError, DataError, GazeattnError
 from gazeattn.lm._method import Method, MethodResult, Run
 from gazeattn.lm._plan import AttentionOptions, Plan, Rows, check_sink, pick
@@ -24,6 +27,7 @@ from gazeattn.lm.capture import (
     estimate_bytes,
     has_interface,
     output_projections,
+    watch_inputs,
 )
 from gazeattn.lm.gradients import (
     GradientReducer,
@@ -50,6 +54,11 @@ class _Several:
     ) -> None:
         for o in self.observers:
             o.begin(layer, values, projection)
+
+    def take_input(self, hidden: torch.Tensor) -> None:
+        for o in self.observers:
+            if hasattr(o, "take_input"):
+                o.take_input(hidden)
 
     def rows(self, attention: torch.Tensor, rows: Rows, scratch: torch.Tensor) -> None:
         for o in self.observers:
@@ -215,8 +224,10 @@ def _run(
     forward = bool(quantities & set(FORWARD_QUANTITIES)) or any(r.own for r in runs)
     gradient = bool(quantities & {"grad_attention", "input_gradient"})
     interface = has_interface(model)
-    if not interface and quantities & {"value_norm", "grad_attention"}:
-        names = ", ".join(sorted(quantities & {"value_norm", "grad_attention"}))
+    needing = {n for n, m in chosen.items() if m.needs_projection or m.needs_input}
+    needing |= quantities & {"value_norm", "grad_attention"}
+    if not interface and needing:
+        names = ", ".join(sorted(needing))
         raise CapabilityError(
             f"{names} needs a model whose "
             f"attention function can be exchanged; {type(model).__name__} only returns its maps"
@@ -224,18 +235,26 @@ def _run(
     if gradient:
         needs_values = _needs_values(chosen, quantities)
         seen = observers if forward else [None] * len(runs)
-        _run_gradients(model, info, runs, batch, seen, quantities, layers, options, needs_values)
+        _run_gradients(
+            model, info, runs, batch, seen, quantities, layers, options, needs_values, chosen
+        )
         if not forward or interface:
             return
     if interface:
         needs_values = _needs_values(chosen, quantities)
         projections = output_projections(base) if needs_values else None
         session = Session(observers, batch.spans, options.chunk, projections)
-        with capture(model, session), torch.no_grad():
+        with capture(model, session), _inputs(base, session, chosen), torch.no_grad():
             base(**batch.inputs)
         if session.calls:
             return
     run_returned(base, [batch], observers, options.chunk)
+
+
+def _inputs(base: Any, session: Session | None, chosen: dict[str, Method]) -> Any:
+    if session is None or not any(m.needs_input for m in chosen.values()):
+        return nullcontext()
+    return watch_inputs(base, session)
 
 
 def _needs_values(chosen: dict[str, Method], quantities: frozenset[str]) -> bool:
@@ -252,6 +271,7 @@ def _run_gradients(
     layers: frozenset[int] | None,
     options: AttentionOptions,
     needs_values: bool,
+    chosen: dict[str, Method],
 ) -> None:
     target = choose_target(info, options.target)
     if target == "next_token":
@@ -274,7 +294,8 @@ def _run_gradients(
             reducers if runs[0].gradient is not None else None,  # type: ignore[arg-type]
         )
     encoded = [r.encoded for r in runs]
-    with capture(model, session) if session is not None else nullcontext():
+    watched = _inputs(base_of(model), session, chosen)
+    with capture(model, session) if session is not None else nullcontext(), watched:
         found = run_gradients(model, batch, encoded, target, session)
     if session is not None and "grad_attention" in quantities and not session.calls:
         raise GazeattnError(f"{type(model).__name__} ran without calling its attention function")
