@@ -28,7 +28,7 @@ NOT_SETTINGS = (
 )
 
 
-TABLES = ("live", "agreement", "transfer")
+TABLES = ("live", "agreement", "transfer", "correlations")
 """Tables of a study that stand in its file of results."""
 
 

@@ -149,7 +149,11 @@ def attention_rows(lm: LanguageModel, ids: Tensor, rows: Sequence[int]) -> dict[
         return output
 
     base = base_of(lm.model)
-    modules = [m for name, m in base.named_modules() if name.endswith(("self_attn", "attn"))]
+    modules = [
+        m
+        for name, m in base.named_modules()
+        if name.endswith((".self_attn", ".attn", "attention.self"))
+    ]
     if not modules:
         raise CapabilityError(f"no attention module is known in {type(lm.model).__name__}")
     with _eager(lm.model), torch.inference_mode():

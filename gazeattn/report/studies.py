@@ -39,6 +39,14 @@ def write_study_page(
                     "tasks; grey: as many tokens chosen by chance.")
         )  # fmt: skip
         tables += [_live_table(live, m) for m in dict.fromkeys(live["metric"])]
+    correlated = found.get("correlations")
+    if correlated is not None and len(correlated):
+        drawings.append(
+            Drawing("correlations", "Correlation with importance", _correlations(correlated),
+                    "Spearman correlation over the words of a sentence, mean over sentences with "
+                    "95 % intervals.")
+        )  # fmt: skip
+        tables.append(_correlation_table(correlated))
     agreement = found.get("agreement")
     if agreement is not None and len(agreement):
         tables.append(_agreement(agreement))
@@ -102,6 +110,38 @@ def _live_table(live: pd.DataFrame, metric: str) -> dict[str, Any]:
     heads = {f"top {k:g}" if k >= 1 else f"top {100 * k:g} %": "n" for k in ks}
     columns = {"method": "", **heads, f"chance, top {ks[0]:g}": "n"}
     return page_table(f"Live: {label(metric)}", columns, lines, "95 % intervals over tasks.")
+
+
+@style.styled
+def _correlations(table: pd.DataFrame) -> Any:
+    plain = table[table["reference"] == ""]
+    panels = list(plain.groupby(["lm", "truth"], sort=False))
+    names = list(dict.fromkeys(plain["method"]))
+    figure = style.new_figure(1.4 * style.WIDTH, 0.27 * len(names) + 1.2)
+    axes = np.atleast_1d(figure.subplots(1, len(panels), sharey=True))
+    for ax, ((lm, truth), rows) in zip(axes, panels, strict=True):
+        rows = rows.set_index("method").loc[names]
+        at = np.arange(len(names))
+        ax.hlines(at, rows["low"], rows["high"], color=MODEL, lw=1.6)
+        ax.plot(rows["value"], at, "o", color=MODEL, ms=5)
+        ax.axvline(0, color=BASELINE, lw=0.8)
+        ax.set_title(f"{clean(str(lm))}\n{label(str(truth))}")
+        ax.set_xlabel("Spearman")
+        ax.locator_params(axis="x", nbins=3)
+    axes[0].set_yticks(range(len(names)), [clean(n) for n in names])
+    axes[0].invert_yaxis()
+    return figure
+
+
+def _correlation_table(table: pd.DataFrame) -> dict[str, Any]:
+    lines = [
+        [clean(r.lm), label(r.truth),
+         clean(f"{r.method} less {r.reference}" if r.reference else r.method),
+         interval_cell(r.value, r.low, r.high), count(int(r.n))]
+        for r in style.records(table)
+    ]  # fmt: skip
+    columns = {"model": "", "importance": "", "method": "", "correlation": "n", "sentences": "n"}
+    return page_table("Correlation with importance", columns, lines)
 
 
 def _agreement(table: pd.DataFrame) -> dict[str, Any]:

@@ -8,6 +8,15 @@ import pytest
 
 from gazeattn.errors import DataError
 from gazeattn.experiments.studies.code import class_ratios, sentences, transfer
+from gazeattn.experiments.studies.rollout import (
+    WEIGHTS,
+    correlations,
+    one_sentence,
+    sentences_of,
+    summary_of,
+    weights_of,
+)
+from gazeattn.experiments.studies.rollout import sentences as rollout_said
 
 
 def profiles() -> pd.DataFrame:
@@ -65,3 +74,57 @@ def test_what_is_said_names_length() -> None:
     assert "tells no more" in said
     better = table.assign(low=[0.36, 0, 0.3], value=[0.4, 0.1, 0.35])
     assert "tells more" in " ".join(sentences(better, moved))
+
+
+# Rollout and flow
+
+
+def test_sentences_by_hand() -> None:
+    words = (
+        "One two three four five six. Too short. He said go on now to them all.” The end".split()
+    )
+    assert sentences_of(words, 9, 3) == [words[:6], words[8:16]]
+    assert sentences_of(words, 7, 3) == [words[:6]]
+
+
+def test_weights_of_two_layers_by_hand() -> None:
+    one = np.array([[1.0, 0, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
+    two = np.array([[1.0, 0, 0], [0.4, 0.6, 0], [0.6, 0.2, 0.2]])
+    found = weights_of(np.stack([one, two]), 2)
+    assert found["raw_first"].tolist() == [0.2, 0.3, 0.5]
+    assert found["raw_last"].tolist() == [0.6, 0.2, 0.2]
+    np.testing.assert_allclose(found["raw_mean"], [0.4, 0.25, 0.35])
+    # with the identity, rows halved: .3 .1 .6 on the rows 1 0 0; .25 .75 0; .1 .15 .75
+    by_hand = 0.3 * np.array([1, 0, 0]) + 0.1 * np.array([0.25, 0.75, 0])
+    np.testing.assert_allclose(found["rollout"], by_hand + 0.6 * np.array([0.1, 0.15, 0.75]))
+    # flow: to the first .3 directly, .1 by the second, .1 by the third; to the second .1 + .15
+    np.testing.assert_allclose(found["flow"], [0.5, 0.25, 0.6], atol=1e-8)
+
+
+def test_correlations_and_differences_by_hand() -> None:
+    base = {w: [1.0, 2.0, 3.0] for w in WEIGHTS}
+    one = pd.DataFrame({**base, "raw_mean": [3.0, 2.0, 1.0], "blank_out": [1.0, 2.0, 3.0],
+                        "input_gradient": [5.0, 5.0, 5.0]})  # fmt: skip
+    each = correlations([one, one])
+    told = each.set_index(["truth", "method"])["value"]
+    assert told["blank_out", "flow"].tolist() == [1, 1]
+    assert told["blank_out", "raw_mean"].tolist() == [-1, -1]
+    assert told["input_gradient"].isna().all()  # all the same: no correlation
+    table = summary_of(each.assign(value=each["value"].fillna(0)), "m", 20)
+    gap = table[(table["reference"] == "raw_mean") & (table["truth"] == "blank_out")]
+    assert gap.set_index("method")["value"].to_dict() == pytest.approx(
+        {"raw_first": 2, "raw_last": 2, "rollout": 2, "flow": 2}
+    )
+    assert "flow is above raw attention" in rollout_said(table)[0]
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m", "minilm"])
+def test_a_real_sentence(name: str) -> None:
+    from gazeattn.lm import LanguageModel
+
+    lm = LanguageModel.load(name)
+    words = "The old man sat down on the bench .".split()
+    table = one_sentence(lm, words)
+    assert len(table) == (8 if name.startswith("smol") else 9)
+    assert (table >= -1e-9).all().all() and (table["blank_out"] > 0).any()
+    assert table["rollout"].sum() < 1 and table["raw_last"].sum() < 1  # the rest: other tokens

@@ -118,7 +118,9 @@ def transfer(
 
 def _rank(a: Any, b: Any) -> float:
     there = np.isfinite(a) & np.isfinite(b)
-    return float(spearmanr(a[there], b[there]).statistic) if there.sum() > 2 else float("nan")
+    if there.sum() < 3 or not np.ptp(a[there]) or not np.ptp(b[there]):
+        return float("nan")
+    return float(spearmanr(a[there], b[there]).statistic)
 
 
 def _halves(values: Any, rng: np.random.Generator, draws: int = 100) -> float:
