@@ -143,6 +143,7 @@ MAX_BLOCKS = 30  # rows of a table in the terminal
 
 _COMMANDS = {
     "compare": "compare human reading attention with a language model's attention",
+    "heads": "label the attention heads of a language model, rank them by likeness to readers",
     "train": "train a model: of scanpaths, or of what can be read off a reader's eyes",
     "benchmark": "train and test all models on a data set, beside baselines and ceilings",
     "reproduce": "do published studies again, beside what they found",
@@ -161,7 +162,7 @@ _COMMANDS = {
 }
 
 
-_EXPERIMENTS = ("compare", "train", "benchmark", "reproduce", "predict", "explain")
+_EXPERIMENTS = ("compare", "heads", "train", "benchmark", "reproduce", "predict", "explain")
 _BENCHMARKS = {
     "scanpath": "scanpath models over pictures",
     "object_search": "sequences of objects on shelves, collages and pages",

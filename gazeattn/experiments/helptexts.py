@@ -33,6 +33,29 @@ values (see conf/compare.yaml):
 
 """
 
+_HEADS = """\
+usage: gazeattn heads [KEY=VALUE ...] [--cfg job]
+
+Say what every attention head of a language model does (previous token, first token, delimiters,
+local, broad, induction, retrieval) and which heads attend as people look while reading. Ends with
+heads.csv, heads.parquet and report.html.
+
+examples:
+  gazeattn heads
+  gazeattn heads lm=smollm2-135m dataset=onestop_slice
+  gazeattn heads lm=path/to/model measure=gaze_duration thresholds.induction=0.4
+
+choices:
+{choices}
+
+values (see conf/heads.yaml):
+  measure, metric                              what the heads are compared with, and how
+  thresholds.*                                 from which value on a head has a label
+  probes.*                                     lengths and repeats of the probes
+  question, limit, seed, root, fetch, overwrite
+
+"""
+
 _TRAIN = """\
 usage: gazeattn train [KEY=VALUE ...] [-m] [--cfg job]
 
@@ -310,6 +333,7 @@ examples:
 
 _TEXTS = {
     "compare": _COMPARE + "\n" + _HYDRA,
+    "heads": _HEADS + _HYDRA,
     "train": _TRAIN + _HYDRA,
     "benchmark": _BENCHMARK,
     "benchmark_scanpath": _SCANPATH + _HYDRA,
