@@ -123,7 +123,8 @@ def write_heads_page(
     drawings = [
         Drawing("likeness", "Likeness to readers",
                 head_map(table, measure=measure, metric=metric, method="raw"),
-                "Attention that words receive in each head against the mean over readers, mean over texts."),
+                "Attention that words receive in each head, against the mean over readers; mean "
+                "over texts."),
         Drawing("labels", "What the heads do", label_map(table),
                 "The first label that holds, in the order of the table of labels."),
     ]  # fmt: skip
