@@ -32,6 +32,7 @@ COMMANDS = {"compare", "datasets", "models", "methods", "metrics", "fetch"} | {
     "predict",
     "explain",
     "reproduce",
+    "heads",
 }
 
 FENCE = re.compile(
