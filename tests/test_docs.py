@@ -21,7 +21,7 @@ DOCS = REPOSITORY / "docs"
 README = REPOSITORY / "README.md"
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = [p for p in (README, REPOSITORY / "CONTRIBUTING.md", *PAGES) if p.exists()]
-COMMANDS = {"compare", "datasets", "models", "methods", "metrics", "fetch"} | {
+COMMANDS = {"compare", "heads", "datasets", "models", "methods", "metrics", "fetch"} | {
     "readers",
     "inspect",
     "import",
