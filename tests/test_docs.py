@@ -32,7 +32,6 @@ COMMANDS = {"compare", "heads", "datasets", "models", "methods", "metrics", "fet
     "predict",
     "explain",
     "reproduce",
-    "heads",
 }
 
 FENCE = re.compile(
