@@ -28,7 +28,7 @@ NOT_SETTINGS = (
 )
 
 
-TABLES = ("live", "agreement", "transfer", "correlations")
+TABLES = ("live", "agreement", "transfer", "correlations", "contrast")
 """Tables of a study that stand in its file of results."""
 
 

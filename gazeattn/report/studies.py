@@ -47,6 +47,9 @@ def write_study_page(
                     "95 % intervals.")
         )  # fmt: skip
         tables.append(_correlation_table(correlated))
+    contrast = found.get("contrast")
+    if contrast is not None and len(contrast):
+        tables.append(_contrast(contrast))
     agreement = found.get("agreement")
     if agreement is not None and len(agreement):
         tables.append(_agreement(agreement))
@@ -142,6 +145,18 @@ def _correlation_table(table: pd.DataFrame) -> dict[str, Any]:
     ]  # fmt: skip
     columns = {"model": "", "importance": "", "method": "", "correlation": "n", "sentences": "n"}
     return page_table("Correlation with importance", columns, lines)
+
+
+def _contrast(table: pd.DataFrame) -> dict[str, Any]:
+    cells = list(dict.fromkeys(table["cell"]))
+    lines = []
+    for method in dict.fromkeys(table["method"]):
+        rows = table[table["method"] == method].set_index("cell").to_dict("index")
+        shown = [interval_cell(rows[c]["value"], rows[c]["low"], rows[c]["high"]) for c in cells]
+        lines.append([clean(str(method)), *shown])
+    columns = {"method": "", **dict.fromkeys(map(clean, cells), "n")}
+    note = "Spearman correlation with single readers; intervals draw readers and texts."
+    return page_table("By goal, with and without the question", columns, lines, note)
 
 
 def _agreement(table: pd.DataFrame) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import pytest
 
 from gazeattn.errors import DataError
 from gazeattn.experiments.studies.code import class_ratios, sentences, transfer
+from gazeattn.experiments.studies.reading_goals import contrast
+from gazeattn.experiments.studies.reading_goals import sentences as goals_said
 from gazeattn.experiments.studies.rollout import (
     WEIGHTS,
     correlations,
@@ -128,3 +130,33 @@ def test_a_real_sentence(name: str) -> None:
     assert len(table) == (8 if name.startswith("smol") else 9)
     assert (table >= -1e-9).all().all() and (table["blank_out"] > 0).any()
     assert table["rollout"].sum() < 1 and table["raw_last"].sum() < 1  # the rest: other tokens
+
+
+# Reading goals
+
+
+def goal_table(values: list[float], method: str = "raw", kind: str = "model") -> pd.DataFrame:
+    return pd.DataFrame({
+        "trial": ["t1", "t2", "t3", "t4"], "participant": ["a", "a", "b", "b"],
+        "stimulus": ["1", "2", "1", "2"], "condition": ["seek", "read", "seek", "read"],
+        "method": method, "kind": kind, "value": values, "ceiling": 0.5,
+    })  # fmt: skip
+
+
+def test_contrast_of_goals_by_hand() -> None:
+    alone = pd.concat([goal_table([0.1, 0.2, 0.1, 0.2]), goal_table([0.9] * 4, "length", "x")])
+    told = goal_table([0.3, 0.25, 0.3, 0.25]).sample(frac=1, random_state=2)
+    found = contrast(alone, told, "seek", "read", 100)
+    assert set(found["method"]) == {"raw"}  # a baseline is not in question
+    cells = found.set_index("cell")
+    assert cells.loc["seeking, alone", "value"] == pytest.approx(0.1)
+    assert cells.loc["seeking, gain", "value"] == pytest.approx(0.2)
+    assert cells.loc["ordinary, gain", "value"] == pytest.approx(0.05)
+    assert cells.loc["difference", "value"] == pytest.approx(0.15)
+    assert cells.loc["difference", "low"] == pytest.approx(0.15)  # the same in every draw
+    assert cells.loc["seeking, gain", "n"] == 2
+    assert "more for readers who seek" in goals_said(found)[0]
+    with pytest.raises(DataError, match="no reading has the goal"):
+        contrast(alone, told, "hunting", "read", 10)
+    gone = told.assign(value=[np.nan, *told["value"].iloc[1:]])
+    assert contrast(alone, gone, "seek", "read", 50)["n"].min() == 1
