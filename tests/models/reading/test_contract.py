@@ -191,3 +191,61 @@ def test_texts_without_any_token(name: str) -> None:
     mixed = replace(inputs, tokens=(nothing, *inputs.tokens[1:]))
     beside = made_texts.out_of(model, mixed, range(6))
     torch.testing.assert_close(beside[[0, 4]], out[[0, 4]], atol=1e-5, rtol=0)
+
+
+def many_readings(seed: int, n_readers: int = 20) -> ReadingTrials:
+    """Return three readings by each reader; every second reader looks twice as long."""
+    rng = np.random.default_rng(seed)
+    paths, durations, label = [], [], []
+    for k in range(3 * n_readers):
+        text, slow = k % 3, (k // 3) % 2
+        n = int(rng.integers(5, 9))
+        n_words = sum(len(line) for line in TEXTS[text])
+        paths.append((text, [int(w) for w in rng.integers(0, n_words, n)]))
+        durations += list(rng.gamma(12, 20, n) * (1 + slow))
+        label.append(float(slow))
+    made = readings(TEXTS, paths, durations)
+    reader = [f"{seed} {k // 3}" for k in range(3 * n_readers)]
+    table = made.table.assign(
+        participant=reader, item=made.table["text"], y=label, question=None,
+        trial=[f"{seed} {t}" for t in made.table["trial"]],
+    )  # fmt: skip
+    return ReadingTrials(
+        table, made.fixations, made.word, made.starts, made.gaze, made.word_starts, made.texts
+    )
+
+
+@pytest.mark.parametrize("name", ["ahn_cnn", "ahn_rnn", "gaze_set"])
+def test_networks_with_shuffled_labels_are_at_chance(name: str, tmp_path: Path) -> None:
+    """Training and validation labels are shuffled: above chance would be what leaks of the test."""
+    from gazeattn.metrics.prediction import auroc
+
+    config = sized(read_model(name), "tiny")
+    cls = registry.reading_models.get(str(config["name"])).obj
+    settings = training_of({**config, "training": {"max_epochs": 12, "batch_size": 12,
+                                                   "patience": 12}})  # fmt: skip
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for seed in range(3):
+        known, held, test = (many_readings(10 * seed + k) for k in range(3))
+        for shuffled in (True, False):
+            rng = np.random.default_rng(seed)
+            parts = []
+            for part in (known, held):
+                y = part.table["y"].to_numpy(dtype=float)
+                parts.append(with_targets(part, rng.permutation(y) if shuffled else y))
+            features = FittedFeatures.fit(parts[0], cls.choice(config))
+            target = Target.fit("classification", parts[0].table["y"].to_numpy(dtype=float))
+            made = Fitted(build({**config, "lr": 0.01}, target, features, None, seed=seed),
+                          features, None, task_of("classification"))  # fmt: skip
+            data = ReadingDataModule(*(made.inputs(p) for p in parts), batch_size=12, seed=seed)
+            assert isinstance(made.model, ReadingNetwork)
+            train(made.model, data, tmp_path / f"{seed}{shuffled}", settings, seed=seed,
+                  accelerator="cpu")  # fmt: skip
+            said = made.predict(test)
+            truth = (
+                np.random.default_rng(seed + 99).permutation(said["y"]) if shuffled else said["y"]
+            )
+            found[shuffled].append(auroc(truth, said["p"]))
+    # sd of one AUROC by chance is .075, of the mean of three .043
+    assert abs(np.mean(found[True]) - 0.5) < 0.15
+    assert np.mean(found[False]) > 0.9
