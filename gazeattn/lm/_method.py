@@ -60,6 +60,8 @@ class Run:
     n_recomputed : int
     own : dict
         Results of a method's own observer, by method name.
+    found : dict
+        What methods with `Method.evaluates` found, by method name; ``"scorer"`` is shared.
     """
 
     plan: Plan
@@ -72,6 +74,7 @@ class Run:
     target_value: float = float("nan")
     n_recomputed: int = 0
     own: dict[str, Observer] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
 
 
 class Method:
@@ -87,11 +90,18 @@ class Method:
     needs_input : bool
         Its observer has ``take_input``, which gets the input of every attention module,
         (n_tokens, hidden), before ``begin``.
+    evaluates : bool
+        It runs the model itself, in `evaluate`, and needs none of the shared passes.
     """
 
     quantities: tuple[str, ...] = ()
     needs_projection: bool = False
     needs_input: bool = False
+    evaluates: bool = False
+
+    def evaluate(self, lm: Any, run: Run) -> None:
+        """Run the model for one text and leave what was found in ``run.found``."""
+        raise NotImplementedError
 
     def observer(self, plan: Plan) -> Observer | None:
         """Return an observer of attention blocks for one text, or None."""

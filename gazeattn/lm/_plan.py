@@ -25,6 +25,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gradient_sign": ("positive", "absolute"),
     "target": ("auto", "next_token", "pooled_norm"),
     "padding_side": ("right", "left"),
+    "baseline": ("mean", "zero"),
+    "attribution_sign": ("signed", "absolute"),
 }
 
 
@@ -76,6 +78,22 @@ class AttentionOptions:
         Distance in tokens of the later queries that FAI averages over.
     head_share
         Share of all heads that count as local (WAAD) and as global (FAI).
+    baseline : {"mean", "zero"}
+        Embedding that stands for an absent word in attribution methods: the mean of all input
+        embeddings, or zero.
+    attribution_sign : {"signed", "absolute"}
+        Whether word attributions keep their sign.
+    attribution_steps
+        Points on the path of integrated gradients.
+    attribution_samples
+        Random draws of gradient SHAP, and perturbed texts of LIME and Kernel SHAP; by default 64
+        draws, and twice the number of words plus 256 perturbed texts.
+    attribution_tokens
+        Tokens that go through the model at a time; results do not depend on it.
+    attribution_seed
+        Seed of the random draws.
+    masked_lm
+        Folder or registered name of the masked language model of ``mlm_masking``.
     """
 
     sink: str = "start_token"
@@ -97,6 +115,13 @@ class AttentionOptions:
     fai_from: int = 10
     fai_to: int = 50
     head_share: float = 0.3
+    baseline: str = "mean"
+    attribution_sign: str = "signed"
+    attribution_steps: int = 50
+    attribution_samples: int | None = None
+    attribution_tokens: int = 2048
+    attribution_seed: int = 0
+    masked_lm: str | None = None
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
@@ -104,6 +129,10 @@ class AttentionOptions:
                 raise UnknownNameError(f"{name} rule", str(getattr(self, name)), known)
         if self.chunk is not None and self.chunk < 1:
             raise DataError("chunk is a number of query rows", expected=">= 1", found=self.chunk)
+        for name in ("attribution_steps", "attribution_samples", "attribution_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise DataError(f"{name} is a number", expected=">= 1", found=value)
         if not 0 < self.head_share <= 1:
             raise DataError("head_share is a share", expected="0 < x <= 1", found=self.head_share)
         if not 0 <= self.fai_from <= self.fai_to:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-import gazeattn.lm._builtin  # (registers the methods)
+import gazeattn.lm._attribution  # (registers the methods)
+import gazeattn.lm._builtin
 import gazeattn.lm._effective
+import gazeattn.lm._perturbation
 import gazeattn.lm._spans
 import gazeattn.lm._whole_maps  # noqa: F401
 from gazeattn.errors import CapabilityError, DataError, GazeattnError
@@ -167,7 +169,13 @@ def compute(
             found = [
                 Run(plans[i], encoded[i], WordReducer(plans[i], quantities, layers)) for i in group
             ]
-            _run(model, info, found, chosen, quantities, layers, options)
+            shared = {n: m for n, m in chosen.items() if not m.evaluates}
+            if shared:
+                _run(model, info, found, shared, quantities, layers, options)
+            for method in chosen.values():
+                if method.evaluates:
+                    for run in found:
+                        method.evaluate(lm, run)
             runs.update(zip(group, found, strict=True))
     return [
         {
