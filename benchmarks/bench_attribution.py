@@ -30,6 +30,9 @@ def one_by_one(scorer: Scorer, present: torch.Tensor) -> torch.Tensor:
     for row in present.to(scorer.ids.device):
         keep = row[word] | ~scorer.plan.scored
         x = torch.where(keep[:, None], scorer.embeddings, scorer.baseline)
+        if scorer.target == "pooled_norm":
+            out.append(scorer(x[None])[0])
+            continue
         logits = scorer.model(inputs_embeds=x[None]).logits[0].float()
         log_p = logits[scorer.at - 1].log_softmax(-1)
         out.append(log_p.gather(-1, scorer.ids[scorer.at][:, None]).sum())
