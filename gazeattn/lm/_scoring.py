@@ -54,7 +54,7 @@ class Scorer:
             check_head(lm.model, batch)
             self.head: Any = head_of(lm.model)
             self.at = predicted(encoded).to(self.ids.device)
-        layer = self.base.get_input_embeddings()
+        layer = self.base.get_input_embeddings()  # type: ignore[operator]
         with torch.no_grad():
             self.embeddings = layer(self.ids[None])[0].detach()
             blank = torch.zeros_like(self.embeddings[0])

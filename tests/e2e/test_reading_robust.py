@@ -16,7 +16,7 @@ from gazeattn.experiments import explain as explaining
 from gazeattn.experiments.reading_predict import Options, predict_readings
 from gazeattn.experiments.runs import begin
 
-from .test_reading_models import run
+from .test_reading_models import SLOW, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -69,6 +69,7 @@ def test_a_label_of_ones_own_table_is_learned(own_run: Path) -> None:
     assert "numbers mean nothing" in page
 
 
+@pytest.mark.slow
 def test_a_number_is_learned_too_and_filtered(own_tables: Path, shared_data: Path) -> None:
     text = run(
         ["train", "experiment=table/own", *FILES, "dataset.labels=[group,score]",
@@ -81,6 +82,7 @@ def test_a_number_is_learned_too_and_filtered(own_tables: Path, shared_data: Pat
     assert lost["reason"].str.contains("group is not b").any()
 
 
+@pytest.mark.slow
 def test_benchmark_of_ones_own_table(own_tables: Path, shared_data: Path) -> None:
     text = run(
         ["benchmark", "reading", "dataset=table", *FILES, "dataset.labels=[group]",
@@ -102,10 +104,12 @@ def test_benchmark_of_ones_own_table(own_tables: Path, shared_data: Path) -> Non
     ("arguments", "says"),
     [
         (["dataset.labels=[diagnosis]", "task.label=diagnosis"], "diagnosis"),
-        (["dataset.labels=[group]"], "task.label="),
-        (["dataset.labels=[group]", "task.label=group"], "classes"),
-        (["dataset.labels=[group]", "task.label=group", "task.classes=[a,c]"], "none of the"),
-        (["dataset.labels=[group]", "task.label=group", "task.classes=[a,b]", "fold=-1"], "fold"),
+        pytest.param(["dataset.labels=[group]"], "task.label=", marks=SLOW),
+        pytest.param(["dataset.labels=[group]", "task.label=group"], "classes", marks=SLOW),
+        pytest.param(["dataset.labels=[group]", "task.label=group", "task.classes=[a,c]"],
+                     "none of the", marks=SLOW),
+        pytest.param(["dataset.labels=[group]", "task.label=group", "task.classes=[a,b]",
+                      "fold=-1"], "fold", marks=SLOW),
         (["dataset.labels=[group]", "task.label=group", "task.classes=[a,b]", "seed=-1"], "seed"),
         (["dataset.labels=[group]", "task.label=group", "task.classes=[a,b]", "task.folds=3",
           "model.trees=0"], "n_estimators"),
@@ -210,6 +214,7 @@ def ensembles(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> It
     yield folder
 
 
+@pytest.mark.slow
 def test_an_ensemble_inside_a_benchmark_is_explained(ensembles: Path, shared_data: Path) -> None:
     place = ensembles / "bench" / "accuracy" / "runs" / "reading_ensemble_0_0"
     text = run(["explain", f"model={place}"], ensembles, shared_data)
@@ -219,6 +224,7 @@ def test_an_ensemble_inside_a_benchmark_is_explained(ensembles: Path, shared_dat
     assert (place / "explained" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_damaged_predictions_are_made_again(ensembles: Path, shared_data: Path) -> None:
     place = ensembles / "bench" / "accuracy" / "runs" / "reading_ensemble_0_0"
     before = pd.read_parquet(place / "predictions.parquet")

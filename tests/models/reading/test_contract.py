@@ -215,7 +215,14 @@ def many_readings(seed: int, n_readers: int = 20) -> ReadingTrials:
     )
 
 
-@pytest.mark.parametrize("name", ["ahn_cnn", "ahn_rnn", "gaze_set"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ahn_cnn",
+        pytest.param("ahn_rnn", marks=pytest.mark.slow),
+        pytest.param("gaze_set", marks=pytest.mark.slow),
+    ],
+)
 def test_networks_with_shuffled_labels_are_at_chance(name: str, tmp_path: Path) -> None:
     """Training and validation labels are shuffled: above chance would be what leaks of the test."""
     from gazeattn.metrics.prediction import auroc
