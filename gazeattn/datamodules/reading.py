@@ -163,6 +163,7 @@ class ReadingTrials:
             raise DataError(
                 f"{int((at < 0).sum())} trials are not here",
                 source=str(self.info.get("dataset", "trials")),
+                expected=f"one such as {self.trial[0]!s}" if len(self.trial) else "a trial",
                 found=repr(missing),
             )
         return self.take(at)

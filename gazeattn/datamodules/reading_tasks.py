@@ -64,6 +64,9 @@ class ReadingTask:
         Of own folds.
     published_as : str
         Name of the task in published results of the data set; empty for none.
+    other_folds : mapping
+        Published figures of other folds, by metric and regime, and where they are from
+        (``source``): shown beside the table, not compared.
     """
 
     name: str
@@ -83,6 +86,7 @@ class ReadingTask:
     metric: str = "auroc"
     seed: int = 0
     published_as: str = ""
+    other_folds: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> ReadingTask:

@@ -254,8 +254,9 @@ def run_goals(
     if held.is_file() and held.read_text(encoding="utf-8").strip() != stamp:
         raise DataError("the folder holds predictions of other settings", source=held,
                         hint="choose another folder with hydra.run.dir=")  # fmt: skip
-    write_text(held, stamp)
     goals = Goals(settings, str(settings["dataset"]), root, qa=qa)
+    goals.split(0)  # what cannot be divided is refused before the folder says anything
+    write_text(held, stamp)
     tables: dict[str, dict[str, pd.DataFrame]] = {t: {} for t in TASKS}
     for task in settings["tasks"]:
         for name in with_controls(settings[task], task):

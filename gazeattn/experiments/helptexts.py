@@ -225,8 +225,9 @@ values (see conf/benchmark_goals.yaml):
 
 _PREDICT = """\
 usage: gazeattn predict model=RUN image=PICTURE [n=20] [seed=0] [to=FOLDER]
+       gazeattn predict model=RUN dataset=NAME [dataset.KEY=VALUE ...] [to=FOLDER]
 
-Draw scanpaths of a trained model over a picture: a table (CSV and Parquet), the paths as SVG and
+For a model of scanpaths: draw them over a picture: a table (CSV and Parquet), the paths as SVG and
 PNG, and an animation as one HTML file.
 
 examples:

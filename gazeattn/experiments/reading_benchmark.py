@@ -15,13 +15,14 @@ from omegaconf import DictConfig, OmegaConf
 from gazeattn import registry
 from gazeattn.datamodules.reading_tasks import ReadingTask
 from gazeattn.errors import DataError, UnknownNameError
+from gazeattn.experiments._reading_facts import REGIMES, above, against, best_row, other_folds
 from gazeattn.experiments.app import original_path, run_app
 from gazeattn.experiments.benchmark_apps import this_call
 from gazeattn.experiments.building import read_model, read_run, sized
 from gazeattn.experiments.config import conf_folder, typed
 from gazeattn.experiments.reading_data import TaskData, task_data
 from gazeattn.experiments.reading_fitting import COLUMNS, PREDICTIONS, fit_and_predict
-from gazeattn.experiments.reading_scores import ALL, Draws, best_of, over_folds, paired, score_rows
+from gazeattn.experiments.reading_scores import ALL, Draws, best_of, over_folds, score_rows
 from gazeattn.experiments.reading_train import check_model, ensure_encoder
 from gazeattn.experiments.runs import begin, environment, write_environment
 from gazeattn.experiments.schemas import ReadingBenchmarkConfig
@@ -35,7 +36,6 @@ NAME = "reading"
 POOLED = "+reader"
 REFIT = "+val"
 """Ends the name of a model that is fitted again, once chosen, with the validation readings too."""
-REGIMES = (ALL, "unseen_text", "unseen_reader", "unseen_both")
 INTERVALS = "mean over folds and seeds; 95 % intervals over readers"
 
 
@@ -202,13 +202,18 @@ def pooled(table: pd.DataFrame) -> pd.DataFrame:
     return out
 
 
-def published_tables(data: TaskData) -> dict[str, pd.DataFrame]:
-    """Return the test predictions that came with the data set, by model, with our targets."""
+def published_tables(data: TaskData, folds: Iterable[int]) -> dict[str, pd.DataFrame]:
+    """Return the test predictions that came with the data set, by model, with our targets.
+
+    Those of other folds are left out, as ours are not there.
+    """
     if data.published is None:
         return {}
     known = data.trials.table.set_index("trial")
     found = {}
-    for name, rows in data.published[data.published["part"] == "test"].groupby("model"):
+    wanted = data.published["part"] == "test"
+    wanted &= data.published["fold"].astype(str).isin([str(f) for f in folds])
+    for name, rows in data.published[wanted].groupby("model"):
         rows = rows[rows["trial"].isin(known.index)]
         found[str(name)] = pd.DataFrame(
             {
@@ -229,7 +234,7 @@ def summary(runner: Runner) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return all rows of a task, and what is said of its best model."""
     task, cfg = runner.task, runner.cfg
     draws = Draws.of(runner.data.trials.table["participant"], cfg.size.bootstrap, 0)
-    theirs = published_tables(runner.data)
+    theirs = published_tables(runner.data, runner.folds)
     rows: list[dict[str, Any]] = []
     kinds = {
         **{n: kind_of(n.removesuffix(POOLED).removesuffix(REFIT), cfg) for n in runner.tables},
@@ -264,47 +269,6 @@ def summary(runner: Runner) -> tuple[pd.DataFrame, dict[str, Any]]:
     return result_rows(rows, ("kind",)), facts
 
 
-def best_row(name: str, table: pd.DataFrame, metric: str) -> dict[str, Any]:
-    """Return a model's headline in every regime."""
-    values = {r: over_folds(table, metric, r)[0] for r in REGIMES}
-    return {"model": name, **{r: float(f"{v:.6g}") for r, v in values.items() if v == v}}
-
-
-def against(
-    ours: pd.DataFrame, theirs: Mapping[str, pd.DataFrame], metric: str, draws: Draws
-) -> dict[str, dict[str, Any]]:
-    """Return the paired difference to the published model that is best in each regime."""
-    found = {}
-    if not theirs:
-        return {}
-    for regime in REGIMES:
-        try:
-            name, value = best_of(dict(theirs), metric, regime)
-        except DataError:
-            continue
-        gap = paired(ours, theirs[name], metric, regime, draws)
-        found[regime] = {
-            **{k: float(f"{v:.6g}") for k, v in gap.items()},
-            "against": name,
-            "published": float(f"{value:.6g}"),
-        }
-    return found
-
-
-def above(
-    ours: pd.DataFrame, baselines: Mapping[str, pd.DataFrame], metric: str, draws: Draws
-) -> dict[str, dict[str, Any]]:
-    """Return the paired difference to each of our baselines in every regime that both have."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, table in baselines.items():
-        for regime in REGIMES:
-            gap = paired(ours, table, metric, regime, draws)
-            if gap["difference"] == gap["difference"]:
-                numbers = {k: float(f"{v:.6g}") for k, v in gap.items()}
-                found.setdefault(name, {})[regime] = numbers
-    return found
-
-
 def publish(runner: Runner, rows: pd.DataFrame, facts: Mapping[str, Any]) -> Path:
     """Write the table of a task as JSON."""
     task = runner.task
@@ -321,6 +285,7 @@ def publish(runner: Runner, rows: pd.DataFrame, facts: Mapping[str, Any]) -> Pat
         "seeds": done,
         "trials": len(runner.data.trials),
         "readers": int(runner.data.trials.table["participant"].nunique()),
+        **({"other_folds": dict(task.other_folds)} if task.other_folds else {}),
         **facts,
         **pack_rows(rows.drop(columns=shared)),
     }
@@ -407,6 +372,7 @@ def _report(runner: Runner, rows: pd.DataFrame, facts: Mapping[str, Any], comman
         best=facts.get("best", {}),
         paired=facts.get("paired", {}),
         baselines=facts.get("paired_baselines", {}),
+        notes=other_folds(runner.task),
     )
 
 

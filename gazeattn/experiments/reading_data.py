@@ -125,6 +125,7 @@ def _make(
     corpus = load(str(dataset["name"]), root=own or root, **options)
     bits = surprisal_of(surprisal, root)
     lost = LossLog()
+    lost.extend(corpus.lost)
     trials = task_trials(task, corpus, share=share, by=by, surprisal=bits, lost=lost)
     theirs = corpus.reports.get("predictions")
     if theirs is not None:

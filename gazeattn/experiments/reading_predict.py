@@ -136,9 +136,11 @@ def predict_readings(options: Options) -> Predicted:
     own = kept.pop("root", None)
     lost = LossLog()
     prefix = plain.get("prefix") or {}
+    data = load_dataset(name, root=own or root, **kept)
+    lost.extend(data.lost)
     trials = task_trials(
         task,
-        load_dataset(name, root=own or root, **kept),
+        data,
         share=float(prefix.get("share", 1.0)),
         by=str(prefix.get("by", "time")),
         surprisal=surprisal_of(plain.get("surprisal"), root),

@@ -20,7 +20,7 @@ from gazeattn.experiments.reading_fitting import DONE, PREDICTIONS, fit, predict
 from gazeattn.experiments.reading_scores import ALL, Draws, score_rows, scored
 from gazeattn.experiments.runs import FINISHED, claim, environment, write_environment
 from gazeattn.experiments.schemas import TrainConfig
-from gazeattn.experiments.terminal import StageProgress, print_table
+from gazeattn.experiments.terminal import StageProgress, print_losses, print_table
 from gazeattn.models.reading.base import ReadingModel
 from gazeattn.results import result_rows
 from gazeattn.storage import write_json, write_parquet, write_text
@@ -99,6 +99,9 @@ def run_reading(
     with StageProgress() as bar:
         bar.stage("reading the data set")
         task, data = task_of(cfg, root)
+        if str(cfg.dataset["name"]) == "table":  # nobody has looked at these files before
+            bar.pause()
+            print_losses(data.lost)
         divided = data.split(cfg.fold)
         divided.save(folder / "split.json")
         facts = environment()

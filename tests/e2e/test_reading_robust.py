@@ -255,3 +255,43 @@ def test_pages_of_another_call_are_kept(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("second")
     kept = begin(tmp_path, "models: [c]\n")
     assert kept is not None and kept.name == "2" and not (kept / "earlier").exists()
+
+
+@pytest.mark.slow
+def test_some_folds_are_compared_with_the_same_published_ones(
+    tmp_path: Path, shared_data: Path
+) -> None:
+    text = run(
+        ["benchmark", "reading", "dataset=copco", "tasks=[dyslexia]", "size=tiny", "folds=[0]",
+         "seeds=[0]", "models=[extra_trees]", "pooled=[]", "refit=[]", "baselines=[majority]",
+         "hydra.run.dir=b"],
+        tmp_path, shared_data,
+    )  # fmt: skip
+    assert "copco" in text or "dyslexia" in text
+    made = json.loads((tmp_path / "b" / "dyslexia" / "copco_dyslexia.json").read_text())
+    assert made["paired"]["all"]["against"] and made["folds"] == [0]
+    assert {"majority"} == set(made["paired_baselines"])
+
+
+def test_durations_in_seconds_are_doubted(
+    own_run: Path, own_tables: Path, shared_data: Path
+) -> None:
+    table = pd.read_csv(own_tables / "F.csv")
+    table["duration"] = table["duration"] / 1000
+    table.to_csv(own_tables / "seconds.csv", index=False)
+    text = run(
+        ["predict", f"model={own_run}", "dataset=table", "dataset.fixations=seconds.csv",
+         "dataset.words=W.csv", "to=seconds"],
+        own_tables, shared_data,
+    )  # fmt: skip
+    lost = pd.read_csv(own_tables / "seconds" / "lost.csv")
+    assert lost["reason"].str.contains("unit|second", case=False).any(), lost["reason"].tolist()
+    assert "unit" in text or "second" in text
+
+
+def test_a_refused_benchmark_of_goals_leaves_no_stamp(tmp_path: Path, shared_data: Path) -> None:
+    start = ["benchmark", "goals", "dataset=onestop_slice", "size=tiny", "tasks=[selection]",
+             "hydra.run.dir=g"]  # fmt: skip
+    text = run(start, tmp_path, shared_data, code=2)
+    assert "readers" in text
+    assert not (tmp_path / "g" / "settings.json").exists()
