@@ -54,6 +54,7 @@ def check(folder: Path, n_heads: int) -> pd.DataFrame:
     return table
 
 
+@pytest.mark.slow
 def test_an_encoder_has_no_probes(tmp_path):
     done = heads("size=tiny", "lm=minilm", "hydra.run.dir=out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
